@@ -61,11 +61,11 @@ pub trait NotificationTransport: Send + Sync + 'static {
 
 /// The one connection on which a client hears of grants (C26), and the waiters that it wakes.
 ///
-/// A message has the form `owner:token:TTL in ms:server's time in µs`. If the grant is [one of
-/// n](crate::Kind::OneOf), `:slots` follows, with commas between the slots. A message with an owner alone tells the
-/// waiter to try again. A client [registers](Self::register) before it takes a place in a queue, so it misses no
-/// grant. A lost connection is opened again. Every waiter then looks at the server, because the messages of the
-/// meantime are lost (C28).
+/// A message has the form `owner:token:TTL in ms:server's time in µs`. If the grant is
+/// [one of n](crate::Kind::OneOf), `:slots` follows, with commas between the slots. A message with an owner alone
+/// tells the waiter to try again. A client [registers](Self::register) before it takes a place in a queue, so it
+/// misses no grant. A lost connection is opened again. Every waiter then looks at the server, because the messages of
+/// the meantime are lost (C28).
 ///
 /// ```text
 ///            register, connect             no waiter for a while

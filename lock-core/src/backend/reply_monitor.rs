@@ -13,8 +13,9 @@ pub struct ReplyMonitor {
 }
 
 impl ReplyMonitor {
-    /// Call this before a request is sent. If the value is dropped before [`received`](PendingReply::received), and
-    /// no request got a reply for `idle_timeout`, then `on_silence` is called.
+    /// Starts to wait for the reply to a request; call it before the request is sent. If the returned value is
+    /// dropped before [`received`](PendingReply::received), and no request got a reply for `idle_timeout`, then
+    /// `on_silence` is called.
     pub fn request_sent<F: FnOnce()>(
         &self,
         idle_timeout: Duration,

@@ -19,18 +19,18 @@ use crate::model::{
     Capabilities, Claim, Contention, Kind, Lease, LockError, LockName, LockRequest, Wait,
 };
 
-/// A hold, and to whom it may pass.
+/// A hold, and its succession: the way in which it passes to the next task.
 pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
 
-/// An acquisition under way. Made before the first byte is sent; dropped at any point, it takes
-/// back whatever the server may have granted by then (C19).
+/// An acquisition in flight. It is made before the first byte is sent. Dropped at any point, it withdraws whatever
+/// the server may have granted by then (C19).
 pub(crate) struct Acquisition {
     pub(super) shared: Arc<Shared>,
     pub(super) place: ServerPlace,
-    /// Set if no hold passes to it or from it within this client: each hold of a kind that allows others beside it is
-    /// a grant of the server.
+    /// True if no hold passes to it or from it within this client: a hold that allows others beside it is always a
+    /// grant of the server.
     by_server: bool,
-    /// A shutdown waits for it.
+    /// A shutdown waits until this is dropped.
     _in_flight: InFlight,
 }
 
@@ -53,23 +53,23 @@ impl Acquisition {
         Ok(Self { shared, place, by_server, _in_flight })
     }
 
-    /// The hold is the server's own grant, and goes back to it: those who look see each holder.
+    /// Makes the hold the server's own grant, which is released on the server: so observers see each holder.
     pub(crate) fn granted_by_server(self) -> Self {
         Self { by_server: true, ..self }
     }
 
-    /// The lock that is to be acquired.
+    /// Returns the lock to acquire.
     pub(crate) fn name(&self) -> &LockName {
         &self.place.claim.name
     }
 
-    /// Acquires, and tells of it. [`acquired`](Self::acquired) makes of it what a guard keeps.
+    /// Acquires, and reports the outcome. [`acquired`](Self::acquired) turns the result into the parts of a guard.
     ///
-    /// It borrows, since a future that took the acquisition by value would have room for it in each of its layers.
+    /// Borrows the acquisition: a future that took it by value would have room for it in each of its layers.
     pub(crate) async fn run(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         let report = self.shared.telemetry.acquiring(&self.place.claim.name);
         let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
-        // The wait in line is part of it.
+        // The wait in line is included.
         let waited = report.waited();
         let outcome = outcome.map_err(|error| match error {
             LockError::Timeout { name, contention, .. } => {
@@ -81,7 +81,7 @@ impl Acquisition {
         outcome
     }
 
-    /// Turns a granted acquisition into the parts that a guard keeps.
+    /// Turns a granted acquisition into the parts of a guard.
     pub(crate) fn acquired(self, (hold, succession): Granted) -> Acquired {
         Acquired { hold, claim: self.place.owned, succession }
     }
@@ -100,8 +100,8 @@ impl Acquisition {
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
         let wait = request.wait_policy();
         self.shared.driven(&self.place.claim.name, wait).await?;
-        // A claim whose request had no answer does not wait in line: if the lock is held for it, those in line wait
-        // for it.
+        // A claim with a request that was never answered does not wait in line: the server may hold the lock for it,
+        // and then the line waits for this claim.
         if !wait.waits() || !self.place.is_new() {
             let lease = match self.place.is_new() && self.place.claim.kind == Kind::Exclusive {
                 true => self.try_in_turn(wait, request).await?,
@@ -124,13 +124,13 @@ impl Acquisition {
         Ok((self.hold(lease, request)?, succession))
     }
 
-    /// Asks the server once, unless another try of this client learns meanwhile that the lock is busy.
+    /// Asks the server once, unless another try of this client finds meanwhile that the lock is busy.
     async fn try_in_turn(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
         let Self { shared, place, .. } = self;
         let (limit, began) = (shared.options.request_timeout, Instant::now());
         let (name, one) = (place.claim.name.clone(), shared.tries.begin(&place.claim.name));
         let mut progress = Progress::new(wait, limit);
-        // C17: a try that nobody polls keeps no other from asking in time.
+        // C17: a try that nobody polls does not keep the others from asking in time.
         let asking = match timeout(limit / 2, one.turn()).await {
             Ok(TryTurn::Ask(asking)) => Some(asking),
             Ok(TryTurn::Busy(seen)) => {
@@ -141,7 +141,7 @@ impl Acquisition {
             }
             Err(_) => None,
         };
-        // C17: the wait for its turn is part of it.
+        // C17: the wait for the turn is included.
         let waiting = shared.waiting().within(limit.saturating_sub(began.elapsed()));
         let asked = waiting.acquire(place, wait, request.listener()).await;
         match (asking, asked.as_ref().map_err(LockError::contention)) {
@@ -152,7 +152,7 @@ impl Acquisition {
         asked
     }
 
-    /// Asks the server for the line. If it ends without a grant, the next head goes on with its place.
+    /// Asks the server for the line. If this ends without a grant, the next head takes over the place.
     async fn ask_as_head(
         &mut self,
         turn: Turn<Passed>,
@@ -164,7 +164,7 @@ impl Acquisition {
         let asked = head.acquisition.ask(wait, request).await;
         match asked {
             Ok(lease) => Ok((lease, head.turn.take())),
-            // The next head would be refused as well.
+            // The server would refuse the next head too.
             Err(error) if !error.is_busy() && !error.is_transient() => {
                 head.turn = None;
                 Err(error)
@@ -173,7 +173,7 @@ impl Acquisition {
         }
     }
 
-    /// Holds what was granted, or passed.
+    /// Starts to hold the granted or passed lease.
     fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
         let hold = self.shared.hold(lease)?;
         request.max_hold_span().inspect(|span| hold.renew_for(*span));
@@ -185,8 +185,8 @@ impl Acquisition {
         self.shared.waiting().acquire(&mut self.place, wait, request.listener()).await
     }
 
-    /// Waits to be first among this client's waiters (C26); says what was passed to it, and how long it may wait from
-    /// then on.
+    /// Waits to be first among this client's waiters (C26). Returns the turn, what was passed with it, and the
+    /// remaining wait.
     async fn turn(&self, wait: Wait) -> Result<(Turn<Passed>, Option<Passed>, Wait), LockError> {
         let Some(span) = wait.span() else {
             let (turn, passed) = self.turn_and_passed().await;
@@ -200,7 +200,7 @@ impl Acquisition {
             let contention = (!is_silent).then(Contention::unknown);
             return Err(LockError::Timeout { name, waited: span, contention });
         };
-        // Never zero, which would not wait at all.
+        // Never zero, which would mean not to wait at all.
         let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
         Ok((turn, passed, Wait::AtMost(left)))
     }
@@ -208,7 +208,7 @@ impl Acquisition {
     async fn turn_and_passed(&self) -> (Turn<Passed>, Option<Passed>) {
         let turn = self.shared.local_queue.turn(&self.place.claim.name).await;
         let passed = if self.by_server { turn.ask_server() } else { turn.passed().await };
-        // Gives back a hold or place that is of no use, and asks the server.
+        // Gives back a useless hold or place, and asks the server.
         let passed = passed.filter(|passed| self.has_use_for(passed));
         (turn, passed)
     }
@@ -235,8 +235,8 @@ fn new_place(shared: &Shared, claim: Claim) -> ServerPlace {
     ServerPlace::new(claim, owned)
 }
 
-/// The head of a line that asks the server. Dropped, it passes its place there to the next head: however short the
-/// patience of the heads, a line has one place and one request at a time (C26).
+/// The head of a line that asks the server. Its drop passes the place on the server to the next head. So a line has
+/// one place and one request at a time, however short the waits of its heads are (C26).
 struct Head<'a> {
     acquisition: &'a mut Acquisition,
     turn: Option<Turn<Passed>>,

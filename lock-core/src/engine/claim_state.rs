@@ -1,6 +1,6 @@
-//! The server's knowledge of a claim, as far as the client can tell.
+//! The state of a claim on the server, as far as the client knows.
 
-/// The server's knowledge of one claim, and so the cleanup that the claim needs (C19).
+/// The state of one claim on the server, and so the cleanup that the claim needs (C19).
 ///
 /// ```text
 ///             Asked            Granted           Ended
@@ -19,8 +19,8 @@
 /// | `Held` | the hold | release |
 /// | `HeldUnresolved` | the hold; and a request of it may come late | withdraw |
 ///
-/// A request that may come late is one that was never answered: it could take the lock after the release,
-/// with nobody there to hold it. A withdrawal refuses it, a release does not.
+/// "May come late" is said of a request that was never answered: it could take the lock after the release, and nobody
+/// would use that hold. A withdrawal refuses such a request, a release does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClaimState {
     #[default]
@@ -44,12 +44,12 @@ pub(crate) enum ClaimEvent {
     Unanswered,
     /// The claim holds the lock.
     Granted,
-    /// The hold is over on the server, or belongs to somebody else from now on.
+    /// The hold is over on the server, or belongs to another from now on.
     Ended,
 }
 
 impl ClaimState {
-    /// The state after `event`. An event that cannot happen in a state leaves it as it is.
+    /// Returns the state after `event`. An event that is impossible in a state does not change it.
     #[must_use]
     pub(crate) fn after(self, event: ClaimEvent) -> Self {
         use ClaimEvent::{Asked, Ended, Granted, Refused, Unanswered};

@@ -10,7 +10,7 @@ use tracing::warn;
 use super::retry::pause_after;
 use crate::model::BackendError;
 
-/// Puts a question to a backend. A panic in it is an error of that question alone, whose outcome is not known (C15).
+/// Asks the backend. A panic becomes an error of this question alone, with an unknown outcome (C15).
 pub(crate) async fn contained<T>(
     backend: &'static str,
     question: impl Future<Output = Result<T, BackendError>>,
@@ -19,7 +19,7 @@ pub(crate) async fn contained<T>(
     answer.unwrap_or_else(|panic| Err(BackendError::panicked(backend, text_of(&*panic))))
 }
 
-/// Calls a metrics recorder and a tracing layer. A panic in one of them costs what it would have told.
+/// Calls a metrics recorder and a tracing layer. A panic of one of them loses only its event.
 pub(crate) fn tell(backend: &'static str, tell: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
         let error = text_of(&*panic);

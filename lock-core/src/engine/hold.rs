@@ -1,4 +1,4 @@
-//! The state that a guard, the renewer and the lost signals share.
+//! The shared state of a guard, the renewer and the lost signals.
 
 use std::fmt;
 use std::pin::pin;
@@ -14,17 +14,17 @@ use crate::model::{
     Renewal, Ttl, random,
 };
 
-/// A grant for less than was asked is renewed after this long.
+/// Delay before the renewal of a grant for less than was asked.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
 
-/// Tells when a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
+/// A signal that a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
 #[derive(Clone)]
 pub struct LostSignal {
     hold: Arc<Hold>,
 }
 
 impl LostSignal {
-    /// Waits until the hold is over, and says how that came.
+    /// Waits until the hold is over, and returns the reason.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect; the signal can be awaited again.
@@ -37,7 +37,8 @@ impl LostSignal {
         self.reason().is_some()
     }
 
-    /// Returns the reason of the hold's end; `None` while it is held. Reads the clock, and depends on no task having run.
+    /// Returns the reason of the hold's end; `None` while it is held. The clock alone decides, even if no task has
+    /// run.
     pub fn reason(&self) -> Option<LostReason> {
         self.hold.lost_reason()
     }
@@ -52,17 +53,17 @@ impl fmt::Debug for LostSignal {
 /// One hold of this client.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// Drawn for this acquisition alone, so it tells the holds of a process apart.
+    /// Drawn for this acquisition alone, so it identifies a hold within the process.
     pub(crate) owner: OwnerId,
     pub(crate) name: LockName,
     clock: Arc<dyn Clock>,
     drift: Drift,
     telemetry: Arc<Telemetry>,
     began: Moment,
-    /// When renewing stops, if it does.
+    /// The moment at which renewing stops, if there is one.
     renew_until: OnceLock<Moment>,
     state: Mutex<State>,
-    /// Why it is over, once it is.
+    /// The reason of its end, once it is over.
     reason: OnceLock<LostReason>,
     over: Notify,
 }
@@ -70,15 +71,15 @@ pub(crate) struct Hold {
 #[derive(Debug)]
 struct State {
     lease: Lease,
-    /// Set if the hold was granted for less than was asked: a pushed grant, until it is renewed.
+    /// True if the grant was for less than was asked: a pushed grant, until it is renewed.
     is_short: bool,
-    /// A third of the TTL, or of what was left when the server last confirmed the hold.
+    /// A third of the TTL, or of the time that was left when the server last confirmed the hold.
     renew_interval: Duration,
-    /// When the next renewal is due.
+    /// The moment at which the next renewal is due.
     due_at: Moment,
-    /// When it is tried: when it is due, or later if a try had no answer.
+    /// The moment of the next try: when the renewal is due, or later after a try without an answer.
     renew_at: Moment,
-    /// From when on a renewal may go in the batch of one that is due.
+    /// The moment from which on a renewal may join the batch of one that is due.
     batchable_at: Moment,
     renewing: bool,
     /// Error of the last renewal, until one is confirmed.
@@ -123,7 +124,7 @@ impl Hold {
         self.name == *name
     }
 
-    /// Why the hold is over, read from the clock (C7): no task needs to have run.
+    /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
         if self.clock.now().has_reached(self.state().lease.deadline) {
             self.end(self.reason_of_expiry());
@@ -131,7 +132,7 @@ impl Hold {
         self.reason.get().copied()
     }
 
-    /// Why its deadline passed: renewals failed, or it was not to be renewed any more.
+    /// Returns the reason of an expiry: renewals failed, or renewing had stopped.
     fn reason_of_expiry(&self) -> LostReason {
         let state = self.state();
         let is_bounded =
@@ -147,7 +148,7 @@ impl Hold {
         self.state().renewal_error.clone()
     }
 
-    /// Until when it holds, as far as is known.
+    /// Returns the deadline of the hold, as far as is known.
     pub(crate) fn deadline(&self) -> Moment {
         self.state().lease.deadline
     }
@@ -160,12 +161,11 @@ impl Hold {
         }
     }
 
-    /// Waits until the hold is over (C8). It also watches the deadline itself, since the renewer's
-    /// runtime may be gone; by a plain timer, which costs one wake-up a TTL. The renewer watches for
-    /// suspend.
+    /// Waits until the hold is over (C8). It watches the deadline itself, since the renewer's runtime may be gone. A
+    /// plain timer does, at one wake-up a TTL; the renewer watches for suspend.
     pub(crate) async fn ended(&self) -> LostReason {
         loop {
-            // Listens first, and looks then: so no end comes between.
+            // Listens before it looks, so that no end is missed.
             let mut over = pin!(self.over.notified());
             over.as_mut().enable();
             if let Some(reason) = self.lost_reason() {
@@ -181,7 +181,7 @@ impl Hold {
         }
     }
 
-    /// Waits until somebody noted that the hold is over.
+    /// Waits until another task notes that the hold is over.
     pub(crate) async fn ended_by_someone(&self) {
         let mut over = pin!(self.over.notified());
         over.as_mut().enable();
@@ -202,9 +202,9 @@ impl Hold {
         LockError::Lost { name: self.name.clone(), reason, source }
     }
 
-    /// Ends the hold, for good (C10). The first reason stands.
+    /// Ends the hold for good (C10). The first reason stays.
     pub(crate) fn end(&self, reason: LostReason) {
-        // C8: sticky, and with the first reason.
+        // C8: sticky, with the first reason.
         if self.reason.set(reason).is_ok() {
             self.over.notify_waiters();
             let held = self.clock.now().since(self.began);
@@ -213,13 +213,13 @@ impl Hold {
         }
     }
 
-    /// Renews for no longer than `span` from now, unless another bound was set before (C13).
+    /// Stops renewing `span` from now, unless an earlier call set another bound (C13).
     pub(crate) fn renew_for(&self, span: Duration) {
         let _ = self.renew_until.set(self.clock.now().after(span));
     }
 
-    /// Another request shares the hold: of their TTLs the longest is asked for (C43). What is granted is less
-    /// until the next renewal, which comes soon, as after a pushed grant.
+    /// Shares the hold with another request: renewals ask for the longest of their TTLs (C43). The present grant may
+    /// be shorter until the next renewal, which comes soon, as after a pushed grant.
     pub(crate) fn ask_for(&self, ttl: Ttl) {
         let mut state = self.state();
         if ttl > state.lease.asked {
@@ -228,14 +228,15 @@ impl Hold {
         }
     }
 
-    /// The server keeps the hold for `span` from `began` at least, so that a crash lets nobody in within it (C41).
-    /// Renewals ask for `ttl` from now on, and come at its pace: they tell of a loss.
+    /// Notes that the server keeps the hold for at least `span` from `began`, so that others stay out even after a
+    /// crash (C41). From now on renewals ask for `ttl`, at its pace: they notice a loss.
     ///
-    /// A bound of renewing ends the hold one TTL later, also within the span: the server keeps others out by itself.
+    /// A bound of renewing ends the hold one TTL later, also within the span: the server keeps others out without
+    /// renewals.
     pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
-        // C41: with `at_most` the run ends, and its name stays taken.
+        // C41: with `at_most` the run ends, and the lock stays held.
         if let Some(end) = self.renew_until.get().map(|end| end.after(ttl.as_duration()))
             && state.lease.deadline.has_reached(end)
         {
@@ -245,9 +246,9 @@ impl Hold {
         state.schedule(self.clock.now());
     }
 
-    /// The holder is about to ask for an extension. From now on renewals ask for `ttl` if that is longer than what
-    /// they asked for before: a shorter one is for proof, and makes no renewal shorter (C10). If there is no answer,
-    /// the server may keep the hold for as long, and it is given back for as long.
+    /// Notes that the holder is about to ask for an extension. From now on renewals ask for `ttl` if it is longer
+    /// than before. A shorter `ttl` is a proof, and makes no renewal shorter (C10). Without an answer, the server may
+    /// keep the hold for `ttl`, so the cleanup lasts as long.
     pub(crate) fn extending(&self, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = state.lease.asked.max(ttl);
@@ -269,10 +270,10 @@ impl Hold {
         self.telemetry.renewed(&name, token, late);
     }
 
-    /// The server keeps the hold for `granted` from after `asked`, as was asked with `ttl`. A hold
-    /// that is over stays over, and a deadline never moves back.
+    /// Notes that the server keeps the hold for `granted` from after `asked`, in answer to a request for `ttl`. A
+    /// hold that is over stays over, and a deadline never moves back.
     fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
-        // C10: lost is final, whatever an answer says afterwards.
+        // C10: lost is final, whatever a later answer says.
         if self.reason.get().is_some() || self.clock.now().has_reached(state.lease.deadline) {
             return;
         }
@@ -284,7 +285,7 @@ impl Hold {
         state.schedule(asked);
     }
 
-    /// Notes that a renewal had no answer: the next try is soon, and the deadline stands.
+    /// Notes a renewal without an answer: the next try is soon, and the deadline stays.
     pub(crate) fn renewal_failed(&self, error: Option<&BackendError>) {
         let mut state = self.state();
         let retry_at = self.clock.now().after(state.renew_interval / 4);
@@ -302,7 +303,7 @@ impl Hold {
         }
         let state = self.state();
         let expires_in = now.until(state.lease.deadline);
-        // C13: from the bound on the hold is not renewed.
+        // C13: the hold is not renewed after the bound.
         let bound_reached = self.renew_until.get().is_some_and(|end| now.has_reached(*end));
         if state.renewing || (bound_reached && !state.is_short) {
             Duty::Watch(expires_in)
@@ -315,20 +316,20 @@ impl Hold {
         }
     }
 
-    /// Returns true if a renewal is under way.
+    /// Returns true if a renewal is in flight.
     pub(crate) fn is_renewing(&self) -> bool {
         self.state().renewing
     }
 
-    /// Begins a renewal, of which there is one at a time.
+    /// Begins a renewal. There is one at a time.
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();
         state.renewing = true;
         Renewal::new(&state.lease, state.lease.asked)
     }
 
-    /// Returns the longest time that one renewal may take: a sixth of the TTL (C12), or a third of what is left if that is
-    /// less, as of a grant that was pushed. A busy server answers within that, and a second try remains.
+    /// Returns the longest time of one renewal: a sixth of the TTL (C12), or a third of the remaining time if that is
+    /// less, as after a pushed grant. A busy server answers within this time, and a second try remains.
     pub(crate) fn attempt_limit(&self) -> Duration {
         let state = self.state();
         state.renew_interval.min(state.lease.asked.as_duration() / 6)
@@ -340,11 +341,11 @@ impl Hold {
 }
 
 impl State {
-    /// Plans the next renewal at a third of what is left at `asked`, or of the TTL that renewals ask for if that is
-    /// less. It comes a little earlier by chance, so that holds taken together by many clients do not renew together.
+    /// Plans the next renewal at a third of the time left at `asked`, or of the TTL that renewals ask for if that is
+    /// less. It comes a little earlier by chance, so that many clients that acquired together do not renew together.
     ///
-    /// A short grant is renewed soon, but not at once: most holds are over by then, and a hand-off
-    /// costs no further request.
+    /// A short grant is renewed soon, but not at once: most holds are over by then, so a hand-off needs no further
+    /// request.
     fn schedule(&mut self, asked: Moment) {
         let left = asked.until(self.lease.deadline).min(self.lease.granted);
         self.renew_interval = left.min(self.lease.asked.as_duration()) / 3;
@@ -362,11 +363,11 @@ impl State {
 /// The renewer's duty for a hold.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Nothing more: it is over.
+    /// Nothing: the hold is over.
     Over,
-    /// Renew it now.
+    /// Renew now.
     Renew,
-    /// Renew it along with others, or look again after the span.
+    /// Renew along with others, or look again after the span.
     RenewInBatch(Duration),
     /// Look again after the span.
     Watch(Duration),

@@ -1,4 +1,4 @@
-//! Gives back what was dropped, cancelled or left unresolved.
+//! Gives back dropped holds, cancelled claims and unresolved claims.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
@@ -20,24 +20,23 @@ use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 /// Most cleanups that begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
 
-/// After this long a cleanup gives up its turn, though it goes on: its lock may be jammed, and the locks
-/// of others are not.
+/// Longest turn of a cleanup. Then it goes on without its turn: its lock may be jammed, and other locks are not.
 const PROMPT: Duration = Duration::from_millis(50);
 
-/// The most claims that are withdrawn by one request.
+/// Most claims that one request withdraws.
 const TOGETHER: usize = 100;
 
-/// A withdrawal is tried for no less: a place in a queue outlives the shortest TTLs.
+/// Least time for which a withdrawal is tried: a place in a queue outlives the shortest TTLs.
 const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 
-/// Carries out what `Drop` cannot: giving leases back (C20).
+/// Does the work that `Drop` cannot do: gives leases back (C20).
 ///
-/// Cleanups are taken without blocking, on any thread, inside and outside a runtime. Each is repeated
-/// until the server answers, or has forgotten the lease by itself.
+/// Cleanups are accepted without blocking, on any thread, inside and outside a runtime. Each is repeated until the
+/// server answers, or until the server has forgotten the lease.
 ///
-/// Each lock has a lane of its own, in which one request follows the other. So a lock that is jammed
-/// holds up no other, and costs the backend one request at a time. Claims that wait in a lane to be withdrawn go in
-/// one request: a storm of callers that give up ends with them.
+/// Each lock has its own lane, with one request at a time. So a jammed lock does not delay other locks, and costs the
+/// backend one request at a time. Claims that wait in one lane for their withdrawal share one request, since many
+/// callers may give up at once.
 #[derive(Debug)]
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
@@ -49,22 +48,22 @@ pub(crate) struct Janitor {
     closed: AtomicBool,
 }
 
-/// The cleanups that are to be done, by lock.
+/// The pending cleanups, by lock.
 #[derive(Debug, Default)]
 struct Lanes {
     by_lock: HashMap<LockName, VecDeque<(Cleanup, Counted)>>,
-    /// The lanes that nobody works on.
+    /// The lanes without a worker.
     unattended: VecDeque<LockName>,
 }
 
-/// Work that is under way.
+/// Work in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Unfinished {
-    /// Acquisitions and releases, which may yet leave something to give back.
+    /// Acquisitions and releases, which may still leave something to give back.
     in_flight: usize,
-    /// Cleanups under way.
+    /// Cleanups in flight.
     cleanups: usize,
-    /// When the server has forgotten the last of the cleanups; `None` if there are none.
+    /// The time by which the server has forgotten all cleanups; `None` if there are none.
     until: Option<Instant>,
 }
 
@@ -84,34 +83,34 @@ impl Unfinished {
     }
 }
 
-/// Something to give back.
+/// A claim to give back.
 #[derive(Clone, Copy, Debug)]
 struct Cleanup {
     remains: Remains,
     owner: OwnerId,
-    /// The server has forgotten it by then.
+    /// The server has forgotten the claim by then.
     until: Instant,
-    /// For how long it keeps others out, if it is a hold.
+    /// The span for which the hold keeps others out, if it is a hold.
     at_least: Option<AtLeast>,
 }
 
 impl Cleanup {
-    /// Returns true if the claim is to be withdrawn, and nothing else is to be done.
+    /// Returns true if the claim needs a withdrawal and nothing else.
     fn is_withdrawn(&self) -> bool {
         matches!(self.remains, Remains::Claim) && self.at_least.is_none()
     }
 }
 
-/// Remains of a claim that the server may still have.
+/// The part of a claim that the server may still have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Remains {
-    /// A hold, which is released, at once or when it has kept others out for long enough.
+    /// A hold. It is released, at once or when it has kept others out for long enough.
     Hold,
-    /// A hold, a place in a queue, or a request that comes late: the claim is withdrawn.
+    /// A hold, a place in a queue, or a request that may come late: the claim is withdrawn.
     Claim,
 }
 
-/// Something that may yet have to be given back for as long as this lives, wherever it is dropped.
+/// While this lives, its owner may still leave something to give back. It may be dropped anywhere.
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<watch::Sender<Unfinished>>);
 
@@ -121,7 +120,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A cleanup that is unfinished for as long as this lives.
+/// While this lives, a cleanup is unfinished.
 #[derive(Debug)]
 struct Counted(Arc<watch::Sender<Unfinished>>);
 
@@ -131,16 +130,16 @@ impl Drop for Counted {
     }
 }
 
-/// Notes what changes, and tells it if somebody waits for it.
+/// Notes a change, and signals it if somebody waits for it.
 fn note(unfinished: &watch::Sender<Unfinished>, change: impl FnOnce(&mut Unfinished)) {
     unfinished.send_if_modified(|state| {
         change(state);
-        // Looked at under the lock of the state: who reads the state before the change counts already.
+        // Checked under the lock of the state: a waiter that read the state before the change is counted.
         unfinished.receiver_count() > 0
     });
 }
 
-/// A lane that goes back to the others if the runtime that works on it ends first.
+/// A lane with a worker. It is free again if the worker's runtime ends first.
 struct Attended<'a> {
     janitor: &'a Janitor,
     name: LockName,
@@ -169,7 +168,7 @@ impl Janitor {
         }
     }
 
-    /// Takes back what remains of the claim of `owner`; the server forgets it after `kept_for`.
+    /// Takes back the remains of the claim of `owner`; the server forgets the claim after `kept_for`.
     pub(crate) fn clear(
         &self,
         remains: Remains,
@@ -189,24 +188,23 @@ impl Janitor {
         self.wake();
     }
 
-    /// Wakes everyone who works on lanes: the task's runtime may not be driven, and a shutdown works beside
-    /// it then.
+    /// Wakes all workers: the task's runtime may not be driven, and then a shutdown works beside it.
     fn wake(&self) {
         self.arrived.notify_waiters();
         self.arrived.notify_one();
     }
 
-    /// Counts something as unfinished that may yet have to be given back.
+    /// Counts work as unfinished that may still leave something to give back.
     pub(crate) fn begin(&self) -> InFlight {
         note(&self.unfinished, |unfinished| unfinished.in_flight += 1);
         InFlight(self.unfinished.clone())
     }
 
-    /// Gives everything back. Returns once that is done; or once the server has forgotten it by itself,
-    /// and what began before and gave nothing back yet had `grace` to end.
+    /// Gives everything back. Returns once that is done. Returns at the latest when the server has forgotten
+    /// everything, and earlier work in flight had `grace` to end.
     ///
-    /// It does the work itself, since the runtime that runs the task may not be driven any more. What that
-    /// task had begun stays with it, until the server has forgotten it.
+    /// This does the work itself, since the runtime of the task may not be driven any more. Cleanups that the task
+    /// had begun stay with it, until the server has forgotten them.
     pub(crate) async fn finish(self: &Arc<Self>, grace: Duration) {
         let end_of_grace = Instant::now() + grace;
         let mut unfinished = self.unfinished.subscribe();
@@ -232,7 +230,7 @@ impl Janitor {
         self.wake();
     }
 
-    /// Gives back, until closed and done.
+    /// Gives back until it is closed and nothing is left.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut attended = FuturesUnordered::new();
         loop {
@@ -270,8 +268,8 @@ impl Janitor {
         }
     }
 
-    /// Carries out one request of a lane. A burst of cleanups starts in turn, so that a server with many of them
-    /// to do answers each in time; one that is not answered promptly keeps no other from its turn.
+    /// Carries out one request of a lane. Many cleanups at once take turns, so that the server can answer each in
+    /// time. A cleanup without a prompt answer loses its turn, and delays no other.
     async fn carry_out(
         &self,
         name: &LockName,
@@ -291,7 +289,7 @@ impl Janitor {
         }
     }
 
-    /// Gives back by one request, or two. `None` of claims, of which nobody knows what they had.
+    /// Gives back by one request, or two. Returns `None` for claims, since their state on the server is unknown.
     async fn give_back(
         &self,
         name: &LockName,
@@ -305,7 +303,7 @@ impl Janitor {
         };
         let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);
         let retired = match left.zip(self.backend.run_records()) {
-            // C41: the hold is nobody's from here on. A withdrawal ends what else the claim may do.
+            // C41: from here on the hold belongs to nobody. A withdrawal ends all other effects of the claim.
             Some((left, records)) => Some(records.release_after(name, owner, left).await?),
             None => None,
         };
@@ -330,7 +328,7 @@ impl Lanes {
         self.unattended.push_back(name.clone());
     }
 
-    /// The next request of a lane: claims that follow each other are withdrawn together.
+    /// Returns the next request of a lane. Adjacent claims are withdrawn together.
     fn next(&self, name: &LockName) -> Option<Request> {
         let lane = self.by_lock.get(name)?;
         let cleanups = lane.iter().map(|(cleanup, _)| cleanup);
@@ -343,7 +341,7 @@ impl Lanes {
         }
     }
 
-    /// Takes the first so many out of a lane that is attended, and tells whether the lane is empty, and gone.
+    /// Removes the first `done` cleanups from an attended lane. Returns true if the lane is then empty, and removed.
     fn finish(&mut self, name: &LockName, done: usize) -> bool {
         let Some(lane) = self.by_lock.get_mut(name) else { return true };
         lane.drain(..done.min(lane.len()));
@@ -357,7 +355,7 @@ impl Lanes {
 
 /// One request of a lane.
 enum Request {
-    /// Claims of these owners are withdrawn; the server has forgotten the last of them by then.
+    /// Withdraws the claims of these owners; the server has forgotten the last of them by then.
     Withdraw(Vec<OwnerId>, Instant),
     One(Cleanup),
 }
@@ -370,7 +368,7 @@ impl Request {
         }
     }
 
-    /// The number of cleanups that it carries out.
+    /// Returns the number of its cleanups.
     fn count(&self) -> usize {
         match self {
             Self::Withdraw(owners, _) => owners.len(),

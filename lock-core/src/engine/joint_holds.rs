@@ -1,4 +1,4 @@
-//! The holds that several guards of a client share.
+//! Holds that several guards of a client share.
 
 use std::collections::HashMap;
 use std::pin::pin;
@@ -10,15 +10,15 @@ use crate::model::{Kind, LockName, Reentrance};
 
 /// The holds that requests of one [`Reentrance`] share, by lock (C43).
 ///
-/// The guards of a hold own it together, so the last of them has what is given back. Here it is only found.
-/// `H` is such a hold.
+/// The guards of a hold own it together, and the last guard gives it back. Here a hold can only be found. `H` is such
+/// a hold.
 #[derive(Debug)]
 pub(crate) struct JointHolds<H> {
     by_holder: Mutex<HashMap<JointHolder, Weak<H>>>,
     added: Notify,
 }
 
-/// Key of a shared hold: its requests, and its kind. A hold of one kind serves no other.
+/// Key of a shared hold: the `Reentrance` of its requests, and its kind. Holds of different kinds are separate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct JointHolder {
     pub(crate) me: Reentrance,
@@ -27,8 +27,8 @@ pub(crate) struct JointHolder {
 }
 
 impl<H> JointHolds<H> {
-    /// Shares what was acquired. If another hold is shared already, which readers or permits may have at the
-    /// same time, that one stays, and what was acquired comes back beside it.
+    /// Shares an acquired hold. If another hold is shared already, as readers or permits may have, the earlier one
+    /// stays shared, and the new one is returned beside it.
     pub(crate) fn add(
         &self,
         holder: JointHolder,
@@ -36,7 +36,7 @@ impl<H> JointHolds<H> {
         is_held: impl Fn(&H) -> bool,
     ) -> (Arc<H>, Option<H>) {
         let mut by_holder = self.by_holder();
-        // A lost hold needs no guard to end it: its claim gives itself back.
+        // A lost hold needs no guard: its claim gives itself back.
         if let Some(first) = by_holder.get(&holder).and_then(Weak::upgrade)
             && is_held(&first)
         {
@@ -48,7 +48,7 @@ impl<H> JointHolds<H> {
         (joint, None)
     }
 
-    /// A part of a hold. It must become a guard, which ends what nobody else has.
+    /// Returns a part of a hold. The caller must make a guard of it, which ends the hold if it is the last.
     pub(crate) fn find(&self, holder: &JointHolder) -> Option<Arc<H>> {
         self.by_holder().get(holder).and_then(Weak::upgrade)
     }
@@ -59,7 +59,7 @@ impl<H> JointHolds<H> {
     /// Dropping the future has no effect.
     pub(crate) async fn found<T>(&self, find: impl Fn() -> Option<T>) -> T {
         loop {
-            // Listens first, and looks then: so nothing is added in between.
+            // Listens before it looks, so that no addition is missed.
             let mut added = pin!(self.added.notified());
             added.as_mut().enable();
             if let Some(found) = find() {
@@ -69,11 +69,11 @@ impl<H> JointHolds<H> {
         }
     }
 
-    /// Returns the hold if this is its last part; the caller alone ends it then.
+    /// Returns the hold if this is its last part; then the caller alone ends it.
     pub(crate) fn last(&self, holder: &JointHolder, joint: Arc<H>) -> Option<H> {
         let last = Arc::into_inner(joint)?;
         let mut by_holder = self.by_holder();
-        // A later hold may be in its place.
+        // A later hold may have taken its place.
         if by_holder.get(holder).is_some_and(|joint| joint.strong_count() == 0) {
             by_holder.remove(holder);
         }

@@ -1,4 +1,4 @@
-//! Many waiters of one process, one place on the server.
+//! One place on the server for many waiters of one process.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,10 +9,10 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::model::LockName;
 
-/// For each name, the line of this client's waiters: only its head talks to the server (C26).
+/// The line of this client's waiters for each name: only its head asks the server (C26).
 ///
-/// Without it a thousand tasks that want one lock would be a thousand waiters there. A holder that came out
-/// of the line may pass its hold on to the head, without a request:
+/// Without it, a thousand tasks that want one lock would be a thousand waiters on the server. A holder that came out
+/// of the line may pass its hold to the head without a request:
 ///
 /// ```text
 ///                         it passes
@@ -26,7 +26,7 @@ use crate::model::LockName;
 ///
 /// A head that leaves while it asks the server passes its place there to the next head, which asks at once.
 ///
-/// `H` is on its way to the head: a hold, or such a place.
+/// `H` is passed to the head: a hold, or such a place.
 #[derive(Debug)]
 pub(crate) struct LocalQueue<H> {
     lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,
@@ -35,21 +35,21 @@ pub(crate) struct LocalQueue<H> {
 #[derive(Debug)]
 struct Entry<H> {
     line: Arc<Line<H>>,
-    /// Waiters and holders. The line goes with the last.
+    /// Number of waiters and holders. The last one removes the line.
     members: usize,
 }
 
 #[derive(Debug)]
 struct Line<H> {
-    /// Whose turn it is to be the head.
+    /// The permit of the head.
     turn: Arc<Semaphore>,
     state: Mutex<LineState<H>>,
-    /// Tells the head of a hold that is passed, and of a holder that ended otherwise.
+    /// Signals the head that a hold is passed, or that a holder ended otherwise.
     changed: Notify,
     answers: Arc<LineAnswers>,
 }
 
-/// Records if the server answers a line.
+/// Records if the server answers the requests of a line.
 #[derive(Debug, Default)]
 pub(crate) struct LineAnswers(Mutex<LastAnswer>);
 
@@ -78,17 +78,17 @@ impl LineAnswers {
 #[derive(Debug)]
 struct LineState<H> {
     waiters: usize,
-    /// The holder that may pass its hold on, and until when the head waits for that.
+    /// The holder that may pass its hold on, and the time until which the head waits for that.
     holder: Option<(u64, Instant)>,
-    /// Tells holders apart.
+    /// Numbers the holders.
     drawn: u64,
-    /// Set if the head has gone on to the server: it takes no hold that is passed.
+    /// True if the head has gone on to the server: it takes no passed hold.
     head_asks_server: bool,
     passed: Option<H>,
 }
 
 impl<H> LineState<H> {
-    /// Returns true if the server is asked for the line, by its head or by the next one.
+    /// Returns true if the head or the next head asks the server.
     fn takes_nothing(&self) -> bool {
         self.head_asks_server || self.passed.is_some()
     }
@@ -101,12 +101,12 @@ impl<H> LocalQueue<H> {
     /// Dropping the future leaves the line.
     pub(crate) async fn turn(&self, name: &LockName) -> Turn<H> {
         let place = WaiterPlace::new(self.join(name));
-        // The semaphore is never closed, so there is always a permit to come.
+        // The semaphore is never closed, so a permit always comes.
         let permit = place.member.line.turn.clone().acquire_owned().await.ok();
         Turn { _permit: permit, place }
     }
 
-    /// Returns true if others of this client wait for `name`, or hold it and may pass it on.
+    /// Returns true if other tasks of this client wait for `name`, or hold it and may pass it on.
     pub(crate) fn has_line(&self, name: &LockName) -> bool {
         locked(&self.lines).contains_key(name)
     }
@@ -195,7 +195,7 @@ impl<H> Drop for Member<H> {
     }
 }
 
-/// A place in line, of one that waits.
+/// A waiter's place in line.
 #[derive(Debug)]
 struct WaiterPlace<H> {
     member: Arc<Member<H>>,
@@ -212,7 +212,7 @@ impl<H> Drop for WaiterPlace<H> {
     fn drop(&mut self) {
         let mut state = self.member.line.state();
         state.waiters -= 1;
-        // Gives back what nobody took, once the line is let go.
+        // Gives back an untaken hold or place, after the state is unlocked.
         let untaken = if state.waiters == 0 { state.passed.take() } else { None };
         drop(state);
         drop(untaken);
@@ -222,20 +222,20 @@ impl<H> Drop for WaiterPlace<H> {
 /// The head of a line. The next in line moves up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<H> {
-    // Given back before the place: who moves up finds this one gone.
+    // Dropped before the place, so that the next head finds this one gone.
     _permit: Option<OwnedSemaphorePermit>,
     place: WaiterPlace<H>,
 }
 
 impl<H> Turn<H> {
-    /// Waits for the holder of this line to pass its hold on; `None` if the server is to be asked anew.
+    /// Waits for the holder of this line to pass its hold on; `None` if the head must ask the server.
     ///
     /// # Cancel safety
-    /// If the future is dropped, what was passed stays for the next head.
+    /// If the future is dropped, a passed hold stays for the next head.
     pub(crate) async fn passed(&self) -> Option<H> {
         let line = &self.place.member.line;
         loop {
-            // Listens first, and looks then: so nothing is passed in between.
+            // Listens before it looks, so that no passed hold is missed.
             let mut changed = pin!(line.changed.notified());
             changed.as_mut().enable();
             match line.next_step() {
@@ -246,30 +246,30 @@ impl<H> Turn<H> {
         }
     }
 
-    /// Goes on to the server: nothing more is passed to this head. Returns what an earlier head was passed and did not
-    /// take.
+    /// Goes on to the server: nothing more is passed to this head. Returns what an earlier head was passed and did
+    /// not take.
     pub(crate) fn ask_server(&self) -> Option<H> {
         let mut state = self.place.member.line.state();
         state.head_asks_server = true;
         state.passed.take()
     }
 
-    /// Where the answers of the server are noted for the line.
+    /// Returns the record of the server's answers to this line.
     pub(crate) fn answers(&self) -> Arc<LineAnswers> {
         self.place.member.line.answers.clone()
     }
 
-    /// Leaves the line as a head that asks the server, and passes `place` to the next head. If nobody else waits, it is
-    /// dropped.
+    /// Leaves the line as a head that asks the server, and passes `place` to the next head. Without another waiter,
+    /// `place` is dropped.
     pub(crate) fn leave(self, place: H) {
         let mut state = self.place.member.line.state();
         let untaken = if state.waiters > 1 { state.passed.replace(place) } else { Some(place) };
-        // C19: once the line is let go.
+        // C19: after the state is unlocked.
         drop(state);
         drop(untaken);
     }
 
-    /// Leaves the line as a holder that may pass its hold on. The next head waits for that `until` then.
+    /// Leaves the line as a holder that may pass its hold on. The next head then waits for that until `until`.
     pub(crate) fn holds(self, until: Instant) -> LineHolder<H> {
         let member = self.place.member.clone();
         let mut state = member.line.state();
@@ -287,7 +287,7 @@ impl<H> Drop for Turn<H> {
     }
 }
 
-/// One of the line that holds the lock. The head goes on to the server once this is dropped.
+/// The holder of the lock in this line. The head goes on to the server once this is dropped.
 #[derive(Debug)]
 pub(crate) struct LineHolder<H> {
     member: Arc<Member<H>>,
@@ -301,7 +301,7 @@ impl<H> LineHolder<H> {
         if state.takes_nothing() { 0 } else { state.waiters }
     }
 
-    /// Passes a hold on to the head, or gives it back if nobody waits for it.
+    /// Passes a hold to the head; returns it if nobody waits.
     pub(crate) fn pass(self, hold: H) -> Result<(), H> {
         let mut state = self.member.line.state();
         if state.takes_nothing() || state.waiters == 0 {

@@ -1,7 +1,7 @@
 //! Counts and times of a client, by the `metrics` facade.
 //!
-//! Each but that of stale tokens has the labels `backend` and `group`: what [`ClientOptions::metric_group`] makes of the name,
-//! since names themselves may be without number.
+//! Each metric but that of stale tokens has the labels `backend` and `group`. [`ClientOptions::metric_group`] makes
+//! the group from the name, since the number of names has no bound.
 //!
 //! [`ClientOptions::metric_group`]: crate::ClientOptions::metric_group
 
@@ -40,7 +40,7 @@ pub(crate) struct Meter {
     registered: RwLock<HashSet<Cow<'static, str>>>,
 }
 
-/// The part of a lock's name that metrics show.
+/// The function that makes the metrics' group from a lock's name.
 #[derive(Clone)]
 pub(crate) struct MetricGroup(Arc<Group>);
 
@@ -96,7 +96,7 @@ impl Meter {
         Self { backend, group, registered: RwLock::default() }
     }
 
-    /// The group of a lock, whose counters are registered from then on.
+    /// Returns the group of a lock, and registers its counters.
     fn group_of(&self, name: &LockName) -> Cow<'static, str> {
         let group = self.group.of(name);
         if !self.registered.read().unwrap_or_else(PoisonError::into_inner).contains(&group) {
@@ -105,8 +105,8 @@ impl Meter {
         group
     }
 
-    /// Registers the counters of a group with 0: the first count of a series that was not there before is no increase
-    /// to Prometheus.
+    /// Registers the counters of a group with 0: Prometheus does not see the first count of a new series as an
+    /// increase.
     fn register(&self, group: Cow<'static, str>) {
         self.registered.write().unwrap_or_else(PoisonError::into_inner).insert(group.clone());
         let register = |counter: &'static str, label: &'static str, values: &[&'static str]| {

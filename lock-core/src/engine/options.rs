@@ -47,7 +47,7 @@ impl ClientOptions {
     /// Default longest time of a request: 2 s.
     pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// The defaults.
+    /// Returns the defaults.
     pub fn new() -> Self {
         Self {
             request_timeout: Self::REQUEST_TIMEOUT,
@@ -69,28 +69,28 @@ impl ClientOptions {
         Self { request_timeout: span.clamp(SHORTEST_TIMEOUT, LONGEST_TIMEOUT), ..self }
     }
 
-    /// Sets the part that is taken off each TTL for the difference between clocks, and as a margin in which a holder that
-    /// lost its lock stops its work; default 1 % and 2 ms. A TTL of which nothing is left is refused.
+    /// Sets the margin that is subtracted from each TTL; default 1 % and 2 ms. It covers the difference between
+    /// clocks, and gives a holder time to stop its work after a loss. A TTL of which nothing is left is refused.
     pub fn drift(self, drift: Drift) -> Self {
         Self { drift, ..self }
     }
 
-    /// Where the holder reads the time; another clock than the system's is for tests.
+    /// Sets the source of the holder's time; another clock than the system's is for tests.
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// The TTL of requests that name none; default 30 s. See [`LockRequest::ttl`].
+    /// Sets the TTL of requests without one; default 30 s. See [`LockRequest::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// Sets the wait of requests that name none; default [`Wait::Forever`]. See [`LockRequest::wait`].
+    /// Sets the wait of requests without one; default [`Wait::Forever`]. See [`LockRequest::wait`].
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
         Self { wait: Some(wait.into()), ..self }
     }
 
-    /// The label of requests that have none, such as the name of this host; default empty. See
+    /// Sets the label of requests without one, such as the name of this host; default empty. See
     /// [`LockRequest::label`].
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { label: Some(label.as_ref().to_owned()), ..self }
@@ -99,31 +99,30 @@ impl ClientOptions {
     /// Lets a lock pass from one task of this client to the next without a request, where the backend
     /// [can](crate::DistributedLock::token_ranges); default true.
     ///
-    /// It makes a lock that many tasks of one process want many times faster. Each task has a guard and a
-    /// token of its own, as ever. A client keeps a lock so for 64 passes or 20 ms, whichever comes first,
-    /// while other clients wait. Those who [inspect](crate::Admin::inspect) the lock meanwhile see the
-    /// token and the label of the first of these tasks. A release that passes the lock on does not ask the
-    /// server: who was evicted just before is not told by it, and the fence keeps their writes out. Turn it off
-    /// where each release is to have the server's word. A task that waits and is not polled when its turn
-    /// comes keeps the lock from the others for what is left of the TTL, at the most.
+    /// A lock that many tasks of one process want becomes many times faster. Each task still has its own guard and
+    /// token. While other clients wait, a client keeps a lock for at most 64 passes or 20 ms, whichever comes first.
+    /// Meanwhile an [inspection](crate::Admin::inspect) shows the token and the label of the first of these tasks. A
+    /// release that passes the lock on does not ask the server, so it does not report an eviction just before; the
+    /// fence refuses the writes of such a holder. Set it to false if each release must be confirmed by the server. A
+    /// waiting task that nobody polls at its turn keeps the lock from the others for the rest of the TTL at the most.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
     }
 
-    /// The runtime of the client's two tasks: the renewer, and the janitor that gives back what was dropped.
+    /// Sets the runtime of the client's two tasks: the renewer, and the janitor that gives back dropped locks.
     ///
-    /// The default is the runtime of the first acquisition. **When that runtime ends, nothing is renewed**, and
-    /// what is held is lost at its deadline, unless another acquisition starts the tasks anew on its own runtime.
-    /// A program that acquires on several runtimes, or on one for each test or request, names here one that lives
-    /// as long as the client. An acquisition fails with [`LockError::RuntimeStopped`](crate::LockError::RuntimeStopped) if the
-    /// runtime that it names has ended, or if the tasks' runtime does not run them: one that nobody drives, such as a
-    /// current-thread runtime outside of `block_on`.
+    /// The default is the runtime of the first acquisition. **When that runtime ends, nothing is renewed**, and each
+    /// hold is lost at its deadline, unless another acquisition starts the tasks again on its own runtime. A program
+    /// that acquires on several runtimes, or on one for each test or request, should set one that lives as long as
+    /// the client. An acquisition fails with [`LockError::RuntimeStopped`](crate::LockError::RuntimeStopped) if this
+    /// runtime has ended, or if the tasks' runtime does not run them, such as a current-thread runtime outside of
+    /// `block_on`.
     pub fn runtime(self, runtime: Handle) -> Self {
         Self { runtime: Some(runtime), ..self }
     }
 
-    /// Sets the part of a lock's name that metrics show, as the label `group`; default "all". A service may have names
-    /// without number, and metrics bear only a few values of a label.
+    /// Sets the part of a lock's name that metrics show as the label `group`; default "all". A service may have an
+    /// unlimited number of names, and metrics allow only a few values of a label.
     #[cfg(feature = "metrics")]
     pub fn metric_group<G>(self, group: impl Fn(&LockName) -> G + Send + Sync + 'static) -> Self
     where
@@ -132,7 +131,7 @@ impl ClientOptions {
         Self { metric_group: MetricGroup::new(group), ..self }
     }
 
-    /// Returns the time for which a holder may believe in a hold of `ttl`. Fails if nothing is left of it.
+    /// Returns the time for which a holder may believe in a hold of `ttl`. Fails if no time is left.
     pub(crate) fn validity(&self, ttl: Ttl) -> Result<Duration, InvalidInput> {
         let (ttl, constant) = (ttl.as_duration(), self.drift.constant);
         Some(self.drift.validity(ttl)).filter(|left| !left.is_zero()).ok_or_else(|| {
@@ -144,7 +143,7 @@ impl ClientOptions {
         })
     }
 
-    /// The request, with the defaults of this client for what it leaves open.
+    /// Returns the request, with the defaults of this client for its unset parts.
     pub(crate) fn complete(&self, request: LockRequest) -> LockRequest {
         request.or(self.ttl, self.wait, self.label.as_deref())
     }

@@ -1,4 +1,4 @@
-//! A claim that leaves nothing behind.
+//! A claim that cleans up after itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use super::claim_state::{ClaimEvent, ClaimState};
 use super::janitor::{Janitor, Remains};
 use crate::model::{AtLeast, Lease, LockName, OwnerId};
 
-/// A claim, and what the server may know of it. Dropped at any point, it has the janitor take back
-/// whatever that is (C19, C20).
+/// A claim, and its state on the server. Dropped at any point, it makes the janitor take back whatever the server may
+/// have (C19, C20).
 ///
-/// It is made before the first request of an acquisition is sent. It passes to the guard with the grant,
-/// and is settled when the hold ends.
+/// It is made before the first request of an acquisition is sent. It passes to the guard with the grant, and ends
+/// with the hold.
 #[derive(Debug)]
 pub(crate) struct OwnedClaim {
     janitor: Arc<Janitor>,
     name: LockName,
     owner: OwnerId,
-    /// After this long the server has forgotten the claim by itself.
+    /// The time after which the server has forgotten the claim.
     kept_for: Duration,
-    /// For how long its hold keeps others out, however early its work ends.
+    /// The span for which its hold keeps others out, however early its work ends.
     at_least: Option<Box<AtLeast>>,
     state: ClaimState,
 }
@@ -34,13 +34,13 @@ impl OwnedClaim {
         Self { janitor, name, owner, kept_for, at_least: None, state: ClaimState::Absent }
     }
 
-    /// The same claim in another state: that of a lease that is taken over.
+    /// Sets the state: that of a lease that is taken over.
     pub(crate) fn in_state(mut self, state: ClaimState) -> Self {
         self.state = state;
         self
     }
 
-    /// Returns the server's knowledge of the claim.
+    /// Returns the state of the claim on the server.
     pub(crate) fn state(&mut self) -> &mut ClaimState {
         &mut self.state
     }
@@ -55,23 +55,22 @@ impl OwnedClaim {
         self.state == ClaimState::Held
     }
 
-    /// The claim is asked for with this TTL too.
+    /// Notes that the claim asks for this TTL too.
     pub(crate) fn keep_for(&mut self, ttl: Duration) {
         self.kept_for = self.kept_for.max(ttl);
     }
 
-    /// The server keeps the hold from now on as its lease says.
+    /// Notes that the server keeps the hold as the lease says.
     pub(crate) fn keep_as(&mut self, lease: &Lease) {
         (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least.clone());
     }
 
-    /// The server knows of no hold of it any more.
+    /// Notes that the server has no hold of the claim any more.
     pub(crate) fn ended(&mut self) {
         self.state.note(ClaimEvent::Ended);
     }
 
-    /// Leaves the hold to another: nobody takes it back from here. Tells whether a request of it may
-    /// come late.
+    /// Leaves the hold to another: this claim does not take it back. Returns true if a request of it may come late.
     pub(crate) fn hand_on(mut self) -> bool {
         std::mem::take(&mut self.state).is_unresolved()
     }

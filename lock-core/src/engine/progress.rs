@@ -12,19 +12,19 @@ use crate::model::{
     random,
 };
 
-/// The first pause of a backend that is polled.
+/// First pause of a polling waiter.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
-/// Each next waiter looks this much later at a lease that ends unannounced.
+/// Each next waiter looks this much later at a lease that may expire without a message.
 const STAGGER: Duration = Duration::from_millis(20);
 
-/// After how long a wait warns of a holder that may stay for ever.
+/// Duration of a wait before it warns of a holder that may stay for ever.
 const WARNS_AFTER: Duration = Duration::from_secs(1);
 
-/// An endless wait bears a server that began not to answer for this many request time-outs.
+/// Number of request time-outs without an answer after which an endless wait ends.
 const OUTAGE_BORNE: u32 = 5;
 
-/// State of an acquisition, after the last word or silence of the server.
+/// State of an acquisition, by the last answer or silence of the server.
 ///
 /// | standing | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
@@ -34,8 +34,8 @@ const OUTAGE_BORNE: u32 = 5;
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
-/// A try that our own end cut short changes nothing: it says nothing of the server (C48). The `Timeout` of a wait
-/// without an answer has no contention, and is not busy.
+/// A try that our own end cut short changes nothing: it does not show the state of the server (C48). The `Timeout` of
+/// a wait without an answer has no contention, and is not busy.
 #[derive(Debug)]
 enum Standing {
     Unanswered,
@@ -45,7 +45,7 @@ enum Standing {
     Outage(Instant, BackendError),
 }
 
-/// One try: when it ends, and whether a server had the time to answer.
+/// One try: its end, and if a server had enough time to answer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Try {
     pub(super) sent: Instant,
@@ -53,24 +53,24 @@ pub(super) struct Try {
     pub(super) is_whole: bool,
 }
 
-/// Progress of an acquisition so far.
+/// State of an acquisition in progress.
 #[derive(Debug)]
 pub(super) struct Progress {
     wait: Wait,
     request_timeout: Duration,
     started: Instant,
     standing: Standing,
-    /// Number of times in a row that it came to the present state.
+    /// Number of consecutive times that it came to the present state.
     repeats: u32,
-    /// Last knowledge of the others.
+    /// Last known state of the other clients.
     seen: Option<Contention>,
-    /// Set once the caller was warned that the holder may stay for ever.
+    /// True once the caller was warned that the holder may stay for ever.
     has_warned: bool,
-    /// Set once the wait has lasted so long that its own client was looked at.
+    /// True once a long wait has looked at the holds of its own client.
     is_long: bool,
-    /// When the last answer was asked for, and when it was given on the server's clock.
+    /// The times at which the last answer was asked for, and was given on the server's clock.
     last_answer: Option<(Moment, ServerTime)>,
-    /// Set once a try may have left a place or a hold of the claim on the server.
+    /// True once a try may have left a place or a hold of the claim on the server.
     may_be_applied: bool,
 }
 
@@ -90,12 +90,12 @@ impl Progress {
         }
     }
 
-    /// Goes on with a claim that an earlier acquisition of its line may have left on the server.
+    /// Takes over a claim that an earlier acquisition of its line may have left on the server.
     pub(super) fn with_place(self, may_be_applied: bool) -> Self {
         Self { may_be_applied, ..self }
     }
 
-    /// Returns true if a busy lock is waited for.
+    /// Returns true if the acquisition waits for a busy lock.
     pub(super) fn waits(&self) -> bool {
         self.wait.waits()
     }
@@ -104,12 +104,12 @@ impl Progress {
         self.last_answer
     }
 
-    /// The try of a request that was sent at `sent`. It has half of a request time-out, so that a connection that
-    /// swallowed it leaves time for another.
+    /// Returns the try of a request that was sent at `sent`. It lasts half a request time-out, so that a second try
+    /// has time after a connection swallowed the first.
     pub(super) fn try_since(&self, sent: Instant) -> Try {
         let whole = sent + self.request_timeout / 2;
         match self.give_up_at() {
-            // After a pause of the process. A whole try is due all the same.
+            // The process was paused. A whole try is due all the same.
             Some(past) if past <= Instant::now() && self.wait == Wait::Forever => {
                 Try { sent, end: whole, is_whole: true }
             }
@@ -118,7 +118,7 @@ impl Progress {
         }
     }
 
-    /// The server said "busy", to this acquisition or to the one whose place it took.
+    /// Notes that the server answered "busy", to this acquisition or to the one whose place it took.
     pub(super) fn busy(&mut self, busy: &Busy) {
         self.last_answer = busy.seen.at.map(|at| (busy.asked, at));
         self.may_be_applied |= self.waits();
@@ -127,15 +127,15 @@ impl Progress {
         (self.standing, self.seen) = (Standing::Busy(busy.answered), Some(busy.seen.clone()));
     }
 
-    /// The lock is held with another number of permits. Its holders may be gone within the wait (C33).
+    /// Notes that the lock is held with another number of permits. Its holders may end within the wait (C33).
     pub(super) fn conflicted(&mut self, error: BackendError) {
         let again = matches!(self.standing, Standing::Conflict(_));
         self.repeats = if again { self.repeats + 1 } else { 0 };
         (self.standing, self.seen) = (Standing::Conflict(error), None);
     }
 
-    /// For how long the wait has lasted, if that is to be warned of now: once, after a second, if the
-    /// holder is a key that may stay for ever (C49).
+    /// Returns the duration of the wait if a warning is due: once, after a second, if the holder is a key that may
+    /// stay for ever (C49).
     pub(super) fn warning_due(&mut self) -> Option<Duration> {
         let waited = self.started.elapsed();
         let is_stuck = self.seen.as_ref().is_some_and(|seen| seen.foreign_without_ttl);
@@ -144,8 +144,8 @@ impl Progress {
         due.then_some(waited)
     }
 
-    /// For how long the wait has lasted, if that is to be looked at now: once, after a second, since a task
-    /// that waits for itself does so from the start (C43).
+    /// Returns the duration of the wait once, after a second: then it is time to look if the task waits for itself
+    /// (C43).
     pub(super) fn become_long(&mut self) -> Option<Duration> {
         let waited = self.started.elapsed();
         let becomes_long = !self.is_long && waited >= WARNS_AFTER;
@@ -153,14 +153,14 @@ impl Progress {
         becomes_long.then_some(waited)
     }
 
-    /// A grant came after its own deadline. The next answer may be quicker, and finds the same grant.
+    /// Notes a grant that came after its own deadline. The next answer may be quicker, and finds the same grant.
     pub(super) fn granted_late(&mut self, of: Try) {
         self.may_be_applied = true;
         let (since, repeats) = self.trouble(of);
         (self.standing, self.repeats) = (Standing::Late(since), repeats);
     }
 
-    /// The server, or the way to it, failed.
+    /// Notes a failure of the server, or of the connection to it.
     pub(super) fn failed(&mut self, of: Try, error: BackendError) {
         self.may_be_applied |= error.outcome() == Outcome::Unknown;
         let (since, repeats) = self.trouble(of);
@@ -175,21 +175,21 @@ impl Progress {
         self.repeats = repeats;
     }
 
-    /// No answer came before the end of a try.
+    /// Notes that a try ended without an answer.
     pub(super) fn silent(&mut self, of: Try, backend: &'static str) {
-        // C15: also of a try that our own end cut short.
+        // C15: this includes a try that our own end cut short.
         self.may_be_applied = true;
         if of.is_whole {
             self.failed(of, BackendError::no_answer(backend, of.end - of.sent));
         }
     }
 
-    /// Since when there is trouble, and how often it was met in a row. Late grants and outages are one
-    /// trouble: only "busy" ends it.
+    /// Returns the start of the present trouble, and the number of failures in a row. Late grants and outages are the
+    /// same trouble: only "busy" ends it.
     ///
-    /// Trouble begins with the first request that it met, not with the last answer before: between them
-    /// lies a pause, of ours or of the whole process. The request itself took no longer than a try. A
-    /// process that was stopped amid a try knows nothing of the server, and begins anew.
+    /// Trouble begins with the first request that failed, not with the last answer before. Between them lies a pause,
+    /// of ours or of the whole process; the request itself took no longer than a try. A process that was stopped
+    /// during a try knows nothing of the server, and begins anew.
     fn trouble(&self, of: Try) -> (Instant, u32) {
         let now = Instant::now();
         match self.standing {
@@ -201,7 +201,7 @@ impl Progress {
         }
     }
 
-    /// When an acquisition ends that has no better news by then; `None` if that is open.
+    /// Returns the time at which an acquisition without better news ends; `None` if it has no bound yet.
     fn give_up_at(&self) -> Option<Instant> {
         match (self.wait.span(), &self.standing) {
             (Some(Duration::ZERO), _) => Some(self.started + self.request_timeout),
@@ -220,7 +220,7 @@ impl Progress {
     }
 
     /// Returns true if the acquisition is over after a pause. If its end is long past, the process was paused, and an
-    /// endless wait is worth one more try.
+    /// endless wait gets one more try.
     pub(super) fn is_over_after_pause(&self) -> bool {
         let overslept = self.give_up_at().is_some_and(|end| end.elapsed() >= self.request_timeout);
         self.is_over() && !(overslept && self.wait == Wait::Forever)
@@ -231,20 +231,20 @@ impl Progress {
         let pause = match (&self.standing, wakeup) {
             (Standing::Unanswered, _) => Duration::ZERO,
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
-            // C28: late within its bound, since most are woken before.
+            // C28: late within its bound, since most waiters are woken earlier.
             (Standing::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
             (Standing::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
-            // No backend queues it.
+            // No backend queues this claim.
             (Standing::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
-        // A holder that died releases nothing: its lease ends unannounced.
+        // A holder that died releases nothing: its lease expires without a message.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
         let due = pause.min(expiry + FIRST_POLL + self.stagger()).saturating_sub(self.age());
         due.min(left.unwrap_or(due))
     }
 
-    /// Returns the time since the answer that stands, which may have come to the head before.
+    /// Returns the time since the last answer, which the previous head may have received.
     fn age(&self) -> Duration {
         match self.standing {
             Standing::Busy(answered) => answered.elapsed(),
@@ -252,19 +252,19 @@ impl Progress {
         }
     }
 
-    /// The pause of a poll: it grows up to `longest`.
+    /// Returns the pause of a poll. It grows up to `longest`.
     fn poll_within(&self, longest: Duration) -> Duration {
         jittered(FIRST_POLL.saturating_mul(1 << self.repeats.min(10)).min(longest))
     }
 
-    /// Returns the delay after the first in the queue at which to look at an expiry: the first one is granted the lock,
-    /// and the others would find it busy.
+    /// Returns the delay with which this waiter looks at an expiry. The first in the queue is granted the lock, and
+    /// the others would find it busy.
     fn stagger(&self) -> Duration {
         let ahead = self.seen.as_ref().and_then(|seen| seen.position).unwrap_or(0);
         STAGGER.saturating_mul(u32::try_from(ahead).unwrap_or(u32::MAX))
     }
 
-    /// Returns the error of an acquisition that the server refused for good.
+    /// Returns the error of an acquisition that the server refused permanently.
     pub(super) fn refused(&self, name: &LockName, error: BackendError) -> LockError {
         of_backend(name, error, self.may_be_applied)
     }
@@ -289,7 +289,7 @@ impl Progress {
     }
 }
 
-/// A try that failed takes back nothing that an earlier one left on the server (C15).
+/// A failed try does not undo what an earlier try left on the server (C15).
 fn of_backend(name: &LockName, error: BackendError, may_be_applied: bool) -> LockError {
     let error = if may_be_applied { error.of_unknown_outcome() } else { error };
     LockError::backend("acquire", Some(name), error)

@@ -1,4 +1,4 @@
-//! Records a run beside the lock that it held.
+//! Records a run beside its lock.
 
 use tokio::time::Instant;
 
@@ -9,10 +9,10 @@ use crate::backend::Recording;
 use crate::model::{BackendError, Record};
 
 impl Shared {
-    /// Records a run, and asks again while the hold lasts: to give up earlier would let the next one run the
-    /// occurrence again (C42).
+    /// Records a run, and repeats the request while the hold lasts: if it gave up earlier, the next holder would run
+    /// the occurrence again (C42).
     ///
-    /// A renewal that moves the deadline meanwhile lets it go on, for one TTL in all: a server that renews and never
+    /// If a renewal moves the deadline meanwhile, this continues, for one TTL in all: a server that renews but never
     /// records is not asked for ever.
     pub(crate) async fn record(
         &self,
@@ -43,7 +43,7 @@ impl Shared {
         }
     }
 
-    /// The hold is over. A try whose reply was lost may have recorded the run before (C16).
+    /// The hold is over. An earlier try whose reply was lost may have recorded the run (C16).
     async fn recording_before_loss(&self, record: &Record) -> Result<Recording, BackendError> {
         let Record { name, occurrence, token, .. } = record;
         match self.request(async || self.run_records()?.recorded(name, occurrence).await).await? {

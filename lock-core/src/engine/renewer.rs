@@ -1,4 +1,4 @@
-//! Renews everything a client holds, and tells what is lost.
+//! Renews all holds of a client, and reports losses.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,19 +18,19 @@ use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 
-/// Most holds renewed in one call to the backend: enough that ten thousand are a hundred requests, few enough that one
-/// of them does not keep a server from its other clients.
+/// Most holds renewed in one call to the backend. Ten thousand holds are then a hundred requests, and one request
+/// does not keep a server from its other clients for long.
 const BATCH: usize = 100;
 
-/// After how many holds the renewer lets others go on, and the runtime hear what has come for them: a batch is long
-/// beside the time of a request.
+/// Number of holds after which the renewer yields, so that other tasks run and the runtime receives its input: a
+/// batch takes long compared with a request.
 const AT_A_STRETCH: usize = 10;
 
-/// A task that ran within this span is not asked for a sign of life.
+/// A task that ran within this span needs no check.
 const LATELY: Duration = Duration::from_secs(2);
 
-/// Renews the holds of one client at a third of their TTL, in batches (C12), and ends those whose
-/// deadline passes. Renewals run beside the deadlines, so that one that hangs delays none (C9).
+/// Renews the holds of one client at a third of their TTL, in batches (C12), and ends those whose deadline passes.
+/// Renewals run beside the deadlines, so that a hanging renewal delays no deadline (C9).
 #[derive(Debug)]
 pub(crate) struct Renewer {
     backend: Arc<dyn DistributedLock>,
@@ -38,26 +38,26 @@ pub(crate) struct Renewer {
     registry: Mutex<Registry>,
     changed: Notify,
     has_run: AtomicBool,
-    /// When its task last ran.
+    /// Time of the task's last run.
     ran_at: watch::Sender<Instant>,
 }
 
 #[derive(Default)]
 struct Registry {
     holds: Schedule,
-    /// Watches of the backend, until the renewer takes them up.
+    /// Watches of the backend that the renewer has not taken yet.
     watches: Vec<(Arc<Hold>, LossWatch)>,
-    /// When the renewer looks next by itself; `None` if it waits to be told.
+    /// Time of the renewer's next look; `None` if it sleeps until it is woken.
     looks_at: Option<Moment>,
 }
 
-/// Registration of a hold at its end.
+/// The registration that a hold had at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a hold that is superseded belongs to another guard on the server"]
 pub(crate) enum Registration {
-    /// This hold, or none: it had been lost.
+    /// This hold, or none: the hold had been lost.
     Own,
-    /// A later hold of the same lease.
+    /// A later hold with the same lease.
     Superseded,
 }
 
@@ -78,8 +78,8 @@ impl Renewer {
         Self { backend, clock, registry, changed, has_run, ran_at }
     }
 
-    /// Renews a hold from now on. An owner has one hold at a time: a lease that is attached twice would
-    /// be believed by one guard after the other has released it.
+    /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
+    /// believe in it after the other has released it.
     pub(crate) fn register(&self, hold: Arc<Hold>) -> Result<(), AlreadyRegistered> {
         let now = self.clock.now();
         let due = duty_within(&hold, now);
@@ -98,18 +98,18 @@ impl Renewer {
         Ok(())
     }
 
-    /// Returns true if a lock is held. Looks at each hold, so it is for callers with time.
+    /// Returns true if a lock is held. It scans all holds, so it is not for fast paths.
     pub(crate) fn has(&self, name: &LockName) -> bool {
         self.registry().holds.holds().any(|hold| hold.is_of(name) && hold.lost_reason().is_none())
     }
 
-    /// Looks at a hold anew, because it changed.
+    /// Looks at a changed hold again.
     pub(crate) fn look_at(&self, hold: &Arc<Hold>) {
         self.registry().holds.put_off(hold, self.clock.now());
         self.changed.notify_one();
     }
 
-    /// Renews a hold no more.
+    /// Stops renewing a hold.
     pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
         let holds = &mut self.registry().holds;
         if holds.of(hold.owner).is_some_and(|other| !Arc::ptr_eq(other, hold)) {
@@ -119,12 +119,12 @@ impl Renewer {
         Registration::Own
     }
 
-    /// Renews nothing more, and returns what was held.
+    /// Stops renewing all holds, and returns them.
     pub(crate) fn unregister_all(&self) -> Vec<Arc<Hold>> {
         self.registry().holds.take_all()
     }
 
-    /// Returns true if the renewer's task has run a short while ago.
+    /// Returns true if the renewer's task has run lately.
     pub(crate) fn ran_lately(&self) -> bool {
         self.still_for() < LATELY
     }
@@ -133,18 +133,19 @@ impl Renewer {
     pub(crate) async fn runs(&self) {
         let mut ran = self.ran_at.subscribe();
         self.changed.notify_one();
-        // The sender lives as long as this.
+        // The sender lives as long as `self`.
         let _ = ran.changed().await;
     }
 
-    /// For how long the renewer's task has not run.
+    /// Returns the time since the renewer's task last ran.
     pub(crate) fn still_for(&self) -> Duration {
         self.ran_at.borrow().elapsed()
     }
 
     /// Renews, for ever.
     ///
-    /// It may be the second to do so: the renewals of one that panicked or whose runtime ended have no answer.
+    /// It may be a second run, after one that panicked or whose runtime ended. The renewals of that one have no
+    /// answer.
     pub(crate) async fn run(self: Arc<Self>) {
         if self.has_run.swap(true, Ordering::Relaxed) {
             self.take_over();
@@ -156,7 +157,7 @@ impl Renewer {
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
             let batches = batches(self.take_due(), |name| self.backend.server_of(name));
             renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
-            // Each of them gets its turn: all that is due is taken in each round.
+            // Each of these gets its turn: one round takes everything that is due.
             tokio::select! {
                 biased;
                 Some(()) = watches.next() => {}
@@ -167,8 +168,7 @@ impl Renewer {
         }
     }
 
-    /// Takes over from a renewer that panicked or whose runtime ended: the renewals that it had under way have no
-    /// answer.
+    /// Takes over from a renewer that panicked or whose runtime ended: its renewals in flight have no answer.
     fn take_over(&self) {
         let mut registry = self.registry();
         let (holds, now): (Vec<_>, _) =
@@ -181,9 +181,9 @@ impl Renewer {
         registry.watches = holds.into_iter().filter_map(watch).collect();
     }
 
-    /// Sleeps until something is due, or without end if nothing is held: an idle client costs nothing.
+    /// Sleeps until something is due, or without end if nothing is held. So an idle client costs nothing.
     ///
-    /// A release does not shorten the sleep. So a client that takes a lock over and over wakes the renewer once for
+    /// A release does not shorten the sleep. So a client that takes a lock again and again wakes the renewer once for
     /// many holds.
     async fn sleep_until_due(&self) {
         match self.looks_at() {
@@ -192,14 +192,14 @@ impl Renewer {
         }
     }
 
-    /// When something is due; `None` if nothing is held.
+    /// Returns the time of the next look; `None` if nothing is held.
     fn looks_at(&self) -> Option<Moment> {
         let mut registry = self.registry();
         registry.looks_at = registry.holds.next();
         registry.looks_at
     }
 
-    /// Ends what is over, and takes what is to be renewed now.
+    /// Ends the holds that are over, and returns those to renew now.
     fn take_due(&self) -> Vec<Arc<Hold>> {
         let now = self.clock.now();
         let holds = &mut self.registry().holds;
@@ -213,12 +213,12 @@ impl Renewer {
                 }
             }
         }
-        // C12: a request that is made takes along what would be due soon.
+        // C12: a request also takes holds that would be due soon.
         let room = due.len().next_multiple_of(BATCH) - due.len();
         let may_join = |hold: &Arc<Hold>| matches!(hold.duty(now), Duty::RenewInBatch(_));
         due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
         for hold in &due {
-            // A hold under renewal is next looked at by its deadline.
+            // The next look at a hold in renewal is at its deadline.
             holds.put_off(hold, hold.deadline());
         }
         due
@@ -247,8 +247,8 @@ impl Renewer {
         }
     }
 
-    /// Extends a batch. If the server refuses it as a whole, or the backend panics, each hold is asked for alone, so
-    /// that one that cannot be extended does not cost the others theirs.
+    /// Extends a batch. If the server refuses the batch, or the backend panics, each hold is extended alone. So a
+    /// hold that cannot be extended does no harm to the others.
     async fn extend_all(
         &self,
         backend: &'static str,
@@ -272,7 +272,7 @@ impl Renewer {
     }
 }
 
-/// Ends a hold once its backend sees that it is over; returns once it is.
+/// Ends a hold once its backend sees that it is over; returns when the hold is over.
 async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
     tokio::select! {
         biased;
@@ -295,11 +295,11 @@ fn duty_within(hold: &Hold, now: Moment) -> Duration {
     }
 }
 
-/// Renewals that go in one request, each with its hold.
+/// Renewals of one request, each with its hold.
 type Batch = Vec<(Arc<Hold>, Renewal)>;
 
-/// Sorts renewals into batches of holds of one server, whose TTLs are alike: since a batch has one time-out, a
-/// server that is silent would cost the holds of another theirs.
+/// Sorts renewals into batches of one server and of similar TTLs. A batch has one time-out, so a silent server would
+/// otherwise cost holds of another server.
 fn batches(due: Vec<Arc<Hold>>, server_of: impl Fn(&LockName) -> u64) -> Vec<Batch> {
     let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
     for hold in due {
@@ -308,7 +308,7 @@ fn batches(due: Vec<Arc<Hold>>, server_of: impl Fn(&LockName) -> u64) -> Vec<Bat
         let batch = alike.entry((server_of(&renewal.name), magnitude));
         batch.or_default().push((hold, renewal));
     }
-    // C12: many holds a request.
+    // C12: many holds in one request.
     alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()
 }
 

@@ -6,30 +6,30 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::model::{BackendError, random};
 
-/// The pause after the first failed try; it doubles with each further one.
+/// Pause after the first failed try; it doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 
-/// No pause between tries is longer: a server that is back is found within it.
+/// Longest pause between tries: a server that is back is found within it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// No single try takes longer, however long the limit.
+/// Longest time of one try, however long the limit.
 const LONGEST_TRY: Duration = Duration::from_secs(1);
 
-/// The pause before try `tries + 1`: exponential, with full jitter over its upper half, so that
-/// clients that failed together do not return together.
+/// Returns the pause before try `tries + 1`: exponential, with full jitter over its upper half, so that clients that
+/// failed together do not return together.
 pub(crate) fn pause_after(tries: u32) -> Duration {
     jittered(FIRST_PAUSE.saturating_mul(1 << tries.min(10)).min(LONGEST_PAUSE))
 }
 
-/// Between one half and the whole of `span`.
+/// Returns a random span between one half and the whole of `span`.
 pub(crate) fn jittered(span: Duration) -> Duration {
     span.mul_f64(random::within(0.5..1.0))
 }
 
-/// Puts a question to the server until it answers, refuses, or `limit` is over.
+/// Asks the server until it answers or refuses, or `limit` is over.
 ///
-/// One try may take half of the limit, so that a connection that swallowed the first leaves time
-/// for a second. Every request is idempotent per owner, which is why it may be sent again.
+/// One try may take half of the limit, so that a second try has time after a connection swallowed the first. Requests
+/// may be repeated, since each is idempotent per owner.
 pub(crate) async fn within<T, F>(
     limit: Duration,
     backend: &'static str,
@@ -47,7 +47,7 @@ where
         let error = match (timeout_at(end_of_try, ask()).await, earlier) {
             (Ok(Err(error)), earlier) if error.is_transient() => error.told_after(earlier),
             (Ok(answer), _) => return answer,
-            // C48: a try that our own end cut short tells less than the error before it.
+            // C48: an error of an earlier try says more than a try that our own end cut short.
             (Err(_), Some(earlier)) if end_of_try == end => earlier.of_unknown_outcome(),
             (Err(_), _) => BackendError::no_answer(backend, began.elapsed()),
         };
@@ -60,14 +60,14 @@ where
     }
 }
 
-/// Puts a question to the server once, and takes silence until `end` for an unknown outcome.
+/// Asks the server once. Silence until `end` is an unknown outcome.
 pub(crate) async fn try_once<T>(
     end: Instant,
     backend: &'static str,
     ask: impl Future<Output = Result<T, BackendError>>,
 ) -> Result<T, BackendError> {
     let started = Instant::now();
-    // C17: no try outlasts its limit.
+    // C17: no try takes longer than its limit.
     match timeout_at(end, ask).await {
         Ok(answer) => answer,
         Err(_) => Err(BackendError::no_answer(backend, started.elapsed())),

@@ -1,4 +1,4 @@
-//! When the renewer looks at which hold.
+//! The schedule of the renewer's looks at its holds.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,21 +11,21 @@ use tokio::time::Instant;
 use super::hold::Hold;
 use crate::model::{Moment, OwnerId};
 
-/// A machine that slept for longer was suspended. Two readings of two clocks differ by less.
+/// Least sleep that counts as a suspend. Two readings of two clocks differ by less.
 const SUSPENDED: Duration = Duration::from_millis(1);
 
-/// The holds of a client, by owner and by the moment at which the renewer looks at each: so a step costs
-/// what is due in it, however many are held.
+/// The holds of a client, by owner and by the time of the next look. So the cost of a step depends on the holds that
+/// are due, not on the number of all holds.
 ///
-/// Moments are in order by the clock that runs while the machine runs. After a suspend that order says
-/// nothing, and every hold is due to be looked at once.
+/// Moments are ordered by the clock that stops in suspend. A suspend makes that order meaningless, so every hold is
+/// due once after it.
 #[derive(Default)]
 pub(super) struct Schedule {
     entries: HashMap<OwnerId, Entry>,
     by_time: BTreeMap<Key, Arc<Hold>>,
-    /// Tells apart what is due at the same moment.
+    /// Numbers entries of the same moment.
     drawn: u64,
-    /// When it was last asked what is due.
+    /// Time of the last call of `due`.
     asked: Option<Moment>,
 }
 
@@ -46,7 +46,7 @@ impl Schedule {
         self.by_time.values()
     }
 
-    /// Looks at a hold at `at`, in place of another hold of its owner if there is one.
+    /// Schedules a look at a hold at `at`. It replaces another hold of the same owner.
     pub(super) fn put(&mut self, hold: Arc<Hold>, at: Moment) {
         self.remove(hold.owner);
         let key = self.next_key(at);
@@ -54,7 +54,7 @@ impl Schedule {
         self.entries.insert(hold.owner, Entry { hold, at, key });
     }
 
-    /// Looks at a hold at `at` and not before, if it is still here.
+    /// Moves the look at a hold to `at`, if the hold is still here.
     pub(super) fn put_off(&mut self, hold: &Arc<Hold>, at: Moment) {
         let key = self.next_key(at);
         let entry = self.entries.get_mut(&hold.owner);
@@ -64,7 +64,8 @@ impl Schedule {
         (entry.at, entry.key) = (at, key);
     }
 
-    /// Looks at a hold so long after `now`, or as soon after that as counts as later: else it would be due again at once.
+    /// Moves the look at a hold to `within` after `now`, or to the next instant that counts as later: else it would
+    /// be due again at once.
     pub(super) fn put_off_for(&mut self, hold: &Arc<Hold>, now: Moment, within: Duration) {
         self.put_off(hold, now.after(within.max(SUSPENDED)));
     }
@@ -75,13 +76,13 @@ impl Schedule {
         }
     }
 
-    /// Empties it.
+    /// Removes all holds, and returns them.
     pub(super) fn take_all(&mut self) -> Vec<Arc<Hold>> {
         self.entries.clear();
         std::mem::take(&mut self.by_time).into_values().collect()
     }
 
-    /// Returns the holds to look at now. Each must be put off or removed, or it is due again at once.
+    /// Returns the holds to look at now. Each must be moved or removed, or it is due again at once.
     pub(super) fn due(&mut self, now: Moment) -> Vec<Arc<Hold>> {
         let was_suspended = self.was_suspended(now);
         self.asked = Some(now);
@@ -97,13 +98,13 @@ impl Schedule {
         self.by_time.range(until(now)..).map(hold)
     }
 
-    /// When the soonest is to be looked at.
+    /// Returns the time of the soonest look.
     pub(super) fn next(&self) -> Option<Moment> {
         let (_, soonest) = self.by_time.first_key_value()?;
         self.entries.get(&soonest.owner).map(|entry| entry.at)
     }
 
-    /// Returns true if the machine may have been suspended since the last look at what is due.
+    /// Returns true if the machine may have been suspended since the last call of `due`.
     fn was_suspended(&self, now: Moment) -> bool {
         self.asked.is_none_or(|asked| now.slept_since(asked) > SUSPENDED)
     }
@@ -114,7 +115,7 @@ impl Schedule {
     }
 }
 
-/// Entries before this key are due, by either clock. The clocks are read one after the other.
+/// Returns the key before which all entries are due, by either clock. The clocks are read one after the other.
 fn until(now: Moment) -> Key {
     (now.awake() + SUSPENDED, 0)
 }

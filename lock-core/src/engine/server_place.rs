@@ -15,23 +15,22 @@ use super::owned_claim::OwnedClaim;
 use crate::backend::{Attempt, DistributedLock, WaiterEvent, WaiterEvents, WaiterHandle};
 use crate::model::{BackendError, Claim, Clock, Contention, Moment};
 
-/// A claim with its place in the server's queue: where it is woken, and the request that is in flight.
-///
-/// It belongs to an acquisition. The head of a client's line that leaves passes it to the next head, which goes on with
-/// the same owner (C16) and with the request in flight. Dropped, it leaves nothing behind (C19).
+/// A claim with its place in the server's queue: its waiter, and its request in flight.
+/// It belongs to an acquisition. When the head of a client's line leaves, it passes the place to the next head, which
+/// continues with the same owner (C16) and the request in flight. Dropped, it withdraws its claim (C19).
 pub(crate) struct ServerPlace {
     // Dropped before the claim is withdrawn.
     request: Option<Request>,
-    /// The last answer, if it was "busy" and nothing was asked since.
+    /// The last answer, if it was "busy" and no request followed.
     busy: Option<Busy>,
     channel: Option<(WaiterHandle, WaiterEvents)>,
-    /// Of the line that it belongs to.
+    /// The answers of its line.
     pub(super) answers: Option<Arc<LineAnswers>>,
     pub(super) claim: Claim,
     pub(super) owned: OwnedClaim,
 }
 
-/// A request that is in flight. It goes on whenever it is polled.
+/// A request in flight. It progresses whenever it is polled.
 struct Request {
     /// The claim as it was sent.
     claim: Claim,
@@ -39,11 +38,11 @@ struct Request {
     sent: Instant,
     /// The runtime whose timers and connections the request may use.
     runtime: Option<Id>,
-    /// In a mutex to be `Sync`; it is never locked.
+    /// In a mutex only to be `Sync`; it is never locked.
     answer: Mutex<BoxFuture<'static, Result<Attempt, BackendError>>>,
 }
 
-/// A "busy" of the server.
+/// A "busy" answer of the server.
 #[derive(Clone)]
 pub(super) struct Busy {
     pub(super) seen: Contention,
@@ -57,7 +56,7 @@ pub(super) struct Answer {
     pub(super) attempt: Result<Attempt, BackendError>,
     /// Read before the request was sent.
     pub(super) asked: Moment,
-    /// Set if the claim has another TTL or label than the request.
+    /// True if the claim has another TTL or label than the request.
     pub(super) is_outdated: bool,
 }
 
@@ -66,33 +65,33 @@ impl ServerPlace {
         Self { request: None, busy: None, channel: None, answers: None, claim, owned }
     }
 
-    /// Returns true if nothing was sent yet.
+    /// Returns true if nothing has been sent.
     pub(crate) fn is_new(&self) -> bool {
         self.owned.is_absent()
     }
 
-    /// Returns true if the place serves `claim`. Asking again changes its TTL and label, never its kind, nor its owner, which
-    /// tells a candidate (C40).
+    /// Returns true if the place serves `claim`. A repeated request may change its TTL and label, but not its kind,
+    /// nor its owner, which marks a candidate (C40).
     pub(crate) fn suits(&self, claim: &Claim) -> bool {
         let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
         sort(&self.claim) == sort(claim)
     }
 
-    /// The same place, for the acquisition that made `claim`.
+    /// Returns the same place, for the acquisition that made `claim`.
     pub(crate) fn taken_by(mut self, claim: Claim) -> Self {
         self.owned.keep_for(claim.ttl.as_duration());
         if (self.claim.ttl, &self.claim.label) != (claim.ttl, &claim.label) {
             self.busy = None;
         }
         self.claim = Claim { owner: self.claim.owner, ..claim };
-        // Its runtime may be gone, or not be driven.
+        // The request's runtime may be gone, or not be driven.
         if self.request.as_ref().is_some_and(|request| request.runtime != current_runtime()) {
             self.give_up();
         }
         self
     }
 
-    /// Sends a request, unless one is in flight; returns when it was sent.
+    /// Sends a request unless one is in flight; returns the time of sending.
     pub(super) fn ask(
         &mut self,
         backend: &Arc<dyn DistributedLock>,
@@ -120,7 +119,7 @@ impl ServerPlace {
         sent
     }
 
-    /// The answer to the request in flight; `None` if there is none by `end`.
+    /// Returns the answer to the request in flight; `None` if there is none by `end`.
     ///
     /// # Cancel safety
     /// If the future is dropped, the request stays in flight.
@@ -141,18 +140,18 @@ impl ServerPlace {
         Some(Answer { attempt, asked, is_outdated })
     }
 
-    /// Returns the last answer, if it was "busy" and nothing was asked since: its place in the queue stands.
+    /// Returns the last answer, if it was "busy" and no request followed: the place in the queue is still valid.
     pub(super) fn last_busy(&self) -> Option<&Busy> {
         self.busy.as_ref()
     }
 
-    /// Waits no longer for the request in flight: its outcome is not known.
+    /// Gives up the request in flight: its outcome is unknown.
     pub(super) fn give_up(&mut self) {
         self.request = None;
         self.owned.state().note(ClaimEvent::Unanswered);
     }
 
-    /// Waits until the server tells of its turn. Then no "busy" of before stands.
+    /// Waits for a message of the server. After it an earlier "busy" is not valid.
     pub(super) async fn event(&mut self) -> WaiterEvent {
         let Some((_, events)) = &self.channel else { return pending().await };
         let event = events.next().await;
@@ -185,7 +184,7 @@ mod tests {
     use crate::model::LockRequest;
     use crate::{LockClient, SystemClock};
 
-    /// C28: a head that leaves with its message read leaves no "busy" for the next one to wait upon.
+    /// C28: a head that leaves after it read its message leaves no "busy" for the next head to wait on.
     #[tokio::test]
     async fn c28_a_message_ends_what_was_answered_before() {
         let store = MemoryBackend::new();

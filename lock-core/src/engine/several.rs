@@ -11,11 +11,11 @@ use super::shared::Acquired;
 use crate::backend::Grant;
 use crate::model::{BackendError, Claim, LockError, Outcome, Wait};
 
-/// Acquires the locks at the front that are free, in one request, and takes them out of `waiting`: none where the
-/// backend cannot, where one lock alone is left, or where the first is not free.
+/// Acquires the free locks at the front in one request, and removes them from `waiting`. It acquires none if the
+/// backend cannot do this, if only one lock is left, or if the first is not free.
 ///
-/// What it leaves is to be acquired one by one. A claim without an answer is asked for by the same owner then,
-/// which finds its own grant (C16).
+/// The rest is acquired one by one. A claim without an answer is then repeated by the same owner, which finds its own
+/// grant (C16).
 pub(crate) async fn acquire_free(
     waiting: &mut VecDeque<Acquisition>,
     wait: Wait,
@@ -26,7 +26,7 @@ pub(crate) async fn acquire_free(
     if let Some(front) = waiting.front() {
         shared.driven(front.name(), wait).await?;
     }
-    // C26: others of this client that came before are not overtaken.
+    // C26: earlier tasks of this client are not overtaken.
     let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.place.claim.name);
     let claims: Vec<Claim> =
         waiting.iter().take_while(is_next).map(|each| each.place.claim.clone()).collect();
@@ -52,7 +52,7 @@ pub(crate) async fn acquire_free(
     for (grant, claim) in grants.iter().zip(&claims) {
         let Some(front) = waiting.front_mut() else { break };
         let Some(lease) = check.lease(claim, grant, asked, *front.place.owned.state()) else {
-            // C5: it came too late. The server has it, and what was granted after it.
+            // C5: the grant came too late. The server has it, and the grants after it.
             note(waiting, granted - acquired.len(), ClaimEvent::Unanswered);
             break;
         };
@@ -65,12 +65,12 @@ pub(crate) async fn acquire_free(
     Ok(acquired)
 }
 
-/// Notes what happened to the first so many.
+/// Notes `event` for the first `first` claims.
 fn note(waiting: &mut VecDeque<Acquisition>, first: usize, event: ClaimEvent) {
     waiting.iter_mut().take(first).for_each(|each| each.place.owned.state().note(event));
 }
 
-/// The meaning of an error for each claim: it took none, or may have taken any.
+/// Returns the meaning of an error for each claim: it was not granted, or may have been.
 fn without_grants(error: &BackendError) -> ClaimEvent {
     match error.outcome() {
         Outcome::NotApplied => ClaimEvent::Refused,
@@ -78,7 +78,7 @@ fn without_grants(error: &BackendError) -> ClaimEvent {
     }
 }
 
-/// The time for one request, of a wait that may end before.
+/// Returns the time for one request, at most the remaining wait.
 fn bounded(limit: Duration, wait: Wait) -> Duration {
     match wait {
         Wait::AtMost(left) if !left.is_zero() => limit.min(left),

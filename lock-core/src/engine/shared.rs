@@ -1,4 +1,4 @@
-//! State shared by the clones and guards of one client: it owns everything that moves.
+//! State shared by the clones and guards of one client. It owns everything that changes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -36,9 +36,9 @@ use crate::model::{
 #[derive(Debug)]
 pub(crate) struct Acquired {
     pub(crate) hold: Arc<Hold>,
-    /// Given back with the hold.
+    /// Dropped with the hold.
     pub(crate) claim: OwnedClaim,
-    /// To whom the hold may pass.
+    /// The way in which the hold may pass to the next task.
     pub(crate) succession: Option<Succession>,
 }
 
@@ -84,7 +84,7 @@ impl Shared {
         }
     }
 
-    /// Lets an acquisition in, unless the client was shut down or the runtime of its tasks has ended.
+    /// Admits an acquisition, unless the client was shut down or the runtime of its tasks has ended.
     pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
@@ -95,9 +95,9 @@ impl Shared {
         }
     }
 
-    /// Makes sure that the runtime of the tasks runs them: else nothing would be renewed.
+    /// Checks that the runtime of the tasks runs them: else nothing would be renewed.
     ///
-    /// A runtime that is busy has half of a request time-out to run them. Within a shorter wait it is not found out.
+    /// A busy runtime has half a request time-out to run them. A shorter wait does not find out.
     pub(crate) async fn driven(&self, name: &LockName, wait: Wait) -> Result<(), LockError> {
         if self.renewer.ran_lately() {
             return Ok(());
@@ -119,8 +119,8 @@ impl Shared {
         self.options.runtime.is_some() || Handle::try_current().is_ok()
     }
 
-    /// Starts the tasks, or starts them again if the runtime that ran them is gone. Returns false if the runtime that
-    /// is to run them is gone.
+    /// Starts the tasks, or starts them again if their runtime is gone. Returns false if the runtime for them is
+    /// gone.
     pub(crate) fn ensure_tasks(&self) -> bool {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
@@ -140,31 +140,31 @@ impl Shared {
         running(started)
     }
 
-    /// Returns the operators' part of the backend.
+    /// Returns the backend's interface for operators.
     pub(crate) fn admin(&self) -> Result<&dyn LockAdmin, BackendError> {
         let without = || BackendError::refusal(self.name(), "the store shows nobody its locks");
         self.backend.admin().ok_or_else(without)
     }
 
-    /// The runs that the backend records.
+    /// Returns the backend's interface for recorded runs.
     pub(crate) fn run_records(&self) -> Result<&dyn RecordsRuns, BackendError> {
         let without = || BackendError::refusal(self.name(), "the store records no runs");
         self.backend.run_records().ok_or_else(without)
     }
 
-    /// Acquires claims, as the options of this client say.
+    /// Returns the loop that acquires claims with the options of this client.
     pub(crate) fn waiting(&self) -> Waiting<'_> {
         let options = &self.options;
         let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
         Waiting::new(&self.backend, &*options.clock, limits).beside(&self.renewer)
     }
 
-    /// The backend's name, as errors show it.
+    /// Returns the backend's name, as errors show it.
     pub(crate) fn name(&self) -> &'static str {
         self.backend.capabilities().backend
     }
 
-    /// Puts a question to the backend within the request time-out.
+    /// Asks the backend within the request time-out, with retries.
     pub(crate) async fn request<T, F>(&self, question: impl FnMut() -> F) -> Result<T, BackendError>
     where
         F: Future<Output = Result<T, BackendError>>,
@@ -172,7 +172,7 @@ impl Shared {
         retry::within(self.options.request_timeout, self.name(), question).await
     }
 
-    /// Puts a question to the backend that is not to be repeated.
+    /// Asks the backend once, for a question that must not be repeated.
     pub(crate) async fn request_once<T>(
         &self,
         answer: impl Future<Output = Result<T, BackendError>>,
@@ -181,7 +181,7 @@ impl Shared {
         retry::try_once(end, self.name(), answer).await
     }
 
-    /// Extends a lease on the server: the lease with its new deadline, or `None` if it is lost.
+    /// Extends a lease on the server. Returns the lease with its new deadline; `None` if it is lost.
     async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
         let renewal = Renewal::new(&lease, ttl);
         let asked = self.options.clock.now();
@@ -210,7 +210,7 @@ impl Shared {
         hold.error_if_lost()
     }
 
-    /// Proves with the server that a lease is still held, and holds it from then on.
+    /// Proves to this client that a lease is still held, and holds it from then on.
     pub(crate) async fn attach(&self, mut lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
         lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
@@ -231,11 +231,11 @@ impl Shared {
         }
     }
 
-    /// Ends a hold on the server, or keeps it for others of this client if a reservation is asked for and
-    /// made.
+    /// Ends a hold on the server. If a reservation is asked for and made, it keeps the hold for other tasks of this
+    /// client.
     ///
-    /// A try whose reply was lost may have released it: then the next one finds nothing, and while
-    /// the lease has not expired that is taken for ours.
+    /// A try whose reply was lost may have released the hold, and then the next try finds none. While the lease has
+    /// not expired, that counts as our own release.
     pub(crate) async fn release(
         &self,
         lease: &Lease,
@@ -243,9 +243,9 @@ impl Shared {
     ) -> Result<Reserved, LockError> {
         let (unresolved, reservation) = (AtomicBool::new(false), Mutex::new(reservation));
         let answer = self.request(async || {
-            // Until there is an answer, also if this try is given up.
+            // True until there is an answer, also if this try is given up.
             let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
-            // A hold in doubt is released: a reservation is asked for once.
+            // A hold in doubt is released: only the first try asks for a reservation.
             let reservation = reservation.lock().unwrap_or_else(PoisonError::into_inner).take();
             let answer = self.ask_to_release(lease, reservation).await;
             let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
@@ -284,7 +284,7 @@ impl Shared {
         self.options.clock.now().has_reached(lease.deadline)
     }
 
-    /// Holds a fresh lease: it is renewed from now on.
+    /// Starts to hold a fresh lease: it is renewed from now on.
     pub(crate) fn hold(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
         let name = lease.name.clone();
         let (options, telemetry) = (&self.options, self.telemetry.clone());
@@ -293,26 +293,25 @@ impl Shared {
             return Err(LockError::AlreadyAttached { name });
         }
         if self.is_closed() {
-            // Shut down while we asked.
+            // The client was shut down while we asked.
             let _ = self.drop_hold(&hold);
             return Err(LockError::Closed { name });
         }
         Ok(hold)
     }
 
-    /// The hold is over on this side before anything is sent (C11): no renewal can follow, and those who
-    /// watch it stop first.
+    /// Ends the hold on this side before anything is sent (C11): no renewal can follow, and its observers stop first.
     pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) -> Registration {
         hold.end(LostReason::Released);
         self.renewer.unregister(hold)
     }
 
-    /// A claim that leaves nothing behind.
+    /// Returns a claim that cleans up after itself.
     pub(crate) fn own(&self, name: LockName, owner: OwnerId, kept_for: Duration) -> OwnedClaim {
         OwnedClaim::new(self.janitor.clone(), name, owner, kept_for)
     }
 
-    /// Ends all holds of this client, and waits until the server knows of it.
+    /// Ends all holds of this client, and waits until the server has ended them.
     pub(crate) async fn shutdown(&self) {
         self.closed.send_replace(true);
         self.ensure_tasks();
@@ -321,7 +320,7 @@ impl Shared {
             hold.end(LostReason::Shutdown);
             let lease = hold.lease();
             let remains = match lost_before {
-                // Its guard may live on, and nobody else would refuse what comes late.
+                // Its guard may live on, and nobody else would refuse a late request.
                 _ if lease.unresolved => Remains::Claim,
                 Some(LostReason::Evicted) => continue,
                 _ => Remains::Hold,
@@ -331,7 +330,7 @@ impl Shared {
             self.janitor.clear(remains, &lease.name, owner, kept_for, at_least);
         }
         self.janitor.finish(self.options.request_timeout).await;
-        // The backend's stock for later is of no use any more. If it is not given back, it ends by itself.
+        // The backend's idle resources have no use any more. If this fails, they expire by themselves.
         let _ = self.request(|| self.backend.close()).await;
     }
 

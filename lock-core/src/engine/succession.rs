@@ -1,9 +1,9 @@
 //! Passes a hold from one task of a client to the next, without a request.
 //!
-//! Many tasks of one process on one name need not visit the server for each change of holder. The hold
-//! on the server stays one: with its owner, and with the token that it was granted under. The server reserves
-//! the tokens that follow, and each task of the line has the next of them. This is lock cohorting (Dice,
-//! Marathe, Shavit: Lock Cohorting, PPoPP 2012), with fencing tokens.
+//! Many tasks of one process that use one lock need not ask the server for each change of holder. The hold on the
+//! server stays the same, with its owner and its token. The server reserves the tokens that follow, and each task of
+//! the line gets the next one. This is lock cohorting (Dice, Marathe, Shavit: Lock Cohorting, PPoPP 2012), with
+//! fencing tokens.
 //!
 //! ```text
 //!   granted ──▶ first holder ──▶ release, with others in line ──▶ tokens reserved
@@ -21,21 +21,21 @@ use super::server_place::ServerPlace;
 use crate::backend::{Reservation, TokenRange};
 use crate::model::{Lease, Moment, Ttl};
 
-/// A hold passes within a client for no longer. Then the server decides who is next: other clients wait
-/// no longer for this one.
+/// Longest time for which a hold passes within a client. Then the server chooses the next holder: other clients have
+/// waited long enough.
 const LONGEST_TURN: Duration = Duration::from_millis(20);
 
-/// A hold passes within a client no more often than this before the server is asked again.
+/// Most passes within a client before the server is asked again.
 const MOST_PASSES: usize = 64;
 
-/// After so many passes a turn is not prolonged: a request would not pay for the few that are left.
+/// Number of passes after which a turn is not prolonged: a request would not pay for the few that are left.
 const ENOUGH_PASSES: usize = MOST_PASSES / 2;
 
-/// For how many passes to each task of the line tokens are reserved at once: tasks that want a hot lock come back.
-/// What is left of them at the end is skipped.
+/// Number of passes for which tokens are reserved for each task of the line: tasks that want a hot lock come back.
+/// Unused tokens are skipped.
 const PASSES_TO_EACH: usize = 4;
 
-/// The next of a client's line, and the tokens for them.
+/// The rest of a client's line, and the tokens for it.
 #[derive(Debug)]
 pub(crate) struct Succession {
     line: LineHolder<Passed>,
@@ -44,7 +44,7 @@ pub(crate) struct Succession {
     turn: ClientTurn,
 }
 
-/// For how long a client may pass a hold on before the server decides.
+/// The span in which a client may pass a hold on before the server decides.
 #[derive(Clone, Copy, Debug)]
 struct ClientTurn {
     ends: Instant,
@@ -57,14 +57,14 @@ impl ClientTurn {
         Self { ends: Instant::now() + LONGEST_TURN, reserved: 0 }
     }
 
-    /// Returns true if others go first from now on.
+    /// Returns true if other clients go first from now on.
     fn is_over(self) -> bool {
         self.ends <= Instant::now() || self.reserved >= ENOUGH_PASSES
     }
 }
 
 impl Succession {
-    /// The succession to one that the server granted the lock.
+    /// Begins the succession after a grant of the server.
     pub(crate) fn begin(turn: Turn<Passed>) -> Self {
         let client = ClientTurn::begin();
         Self { line: turn.holds(client.ends), tokens: None, turn: client }
@@ -72,7 +72,7 @@ impl Succession {
 
     /// Returns the reservation to ask for in place of a plain release; `None` if nobody waits in this process.
     ///
-    /// A turn goes before other clients, and its end goes after them.
+    /// A new turn goes before other clients, and the end of a turn goes after them.
     pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
         let yields = self.turn.is_over();
         let passed = if yields { 0 } else { self.turn.reserved };
@@ -80,22 +80,22 @@ impl Succession {
         (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
     }
 
-    /// The server reserved `tokens` for this turn; or for another one, if others would have gone first and
-    /// nobody waits there.
+    /// Notes that the server reserved `tokens` for this turn. With `yielded`, other clients would have gone first but
+    /// none waits, so a new turn begins.
     pub(crate) fn reserved(self, tokens: TokenRange, yielded: bool) -> Self {
         let mut turn = if yielded { ClientTurn::begin() } else { self.turn };
         turn.reserved += tokens.count() as usize;
         Self { tokens: Some(tokens), turn, ..self }
     }
 
-    /// Returns true if the hold can be passed on now: somebody waits, and there is a token.
+    /// Returns true if the hold can be passed on now: a task waits, and there is a token.
     pub(crate) fn has_next(&self) -> bool {
         self.turn.ends > Instant::now()
             && self.tokens.is_some_and(|tokens| !tokens.is_empty())
             && self.line.waiters() > 0
     }
 
-    /// Passes a hold on. If nobody is there to take it, it comes back.
+    /// Passes a hold on. If nobody takes it, it is returned.
     pub(crate) fn pass(self, lease: Lease, mut claim: OwnedClaim) -> Result<(), OwnedClaim> {
         let Some((token, tokens)) = self.tokens.and_then(TokenRange::split_first) else {
             return Err(claim);
@@ -109,12 +109,12 @@ impl Succession {
     }
 }
 
-/// A hold or place that passes to the head of a line. Dropped, it is given back.
+/// A hold or place on its way to the head of a line. Dropped, it is given back.
 #[derive(Debug)]
 pub(crate) enum Passed {
     /// The hold of a task of the line.
     Hold(PassedHold),
-    /// The place on the server of the head that left.
+    /// The place on the server of a head that left.
     Place(ServerPlace),
 }
 
@@ -128,13 +128,13 @@ pub(crate) struct PassedHold {
 }
 
 impl PassedHold {
-    /// Returns true if a claim for `ttl` can use the hold at `now`. A hold that outlasts that TTL would keep the others
-    /// waiting for longer if its new holder dies.
+    /// Returns true if a claim for `ttl` can use the hold at `now`. A hold that lasts longer than that TTL would
+    /// delay the others if its new holder dies.
     pub(crate) fn suits(&self, ttl: Ttl, now: Moment) -> bool {
         self.lease.asked <= ttl && is_worth_passing(&self.lease, now)
     }
 
-    /// The hold, for one that asked for `ttl` and was the head of the line.
+    /// Takes the hold for the head of the line, which asked for `ttl`.
     pub(crate) fn take(self, ttl: Ttl, turn: Turn<Passed>) -> (Lease, OwnedClaim, Succession) {
         let Self { lease, claim, tokens, turn: client } = self;
         let line = turn.holds(client.ends);
@@ -143,7 +143,7 @@ impl PassedHold {
     }
 }
 
-/// Returns true if enough is left of a hold to be passed on: a tenth of the server's grant.
+/// Returns true if the hold has enough time left to be passed on: a tenth of the server's grant.
 pub(crate) fn is_worth_passing(lease: &Lease, now: Moment) -> bool {
     now.until(lease.deadline) > lease.granted / 10
 }

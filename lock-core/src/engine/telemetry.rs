@@ -1,8 +1,8 @@
 //! Telemetry of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
-//! Normal life is told at the level `debug`, trouble that is being dealt with at `info`. A renewal that failed, a loss,
-//! a lock that could not be given back, and a wait that only an operator can end are told at `warn`. No event shows an
-//! owner. A recorder or a layer that panics costs what it would have told, and no hold.
+//! Normal events have the level `debug`, trouble that is being handled has `info`. A failed renewal, a loss, a lock
+//! that could not be given back, and a wait that only an operator can end have `warn`. No event shows an owner. A
+//! recorder or a layer that panics loses its own event, and never a hold.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::options::ClientOptions;
 use crate::backend::Release;
 use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName, LostReason};
 
-/// Tells of one client.
+/// The events of one client.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     backend: &'static str,
@@ -36,12 +36,12 @@ impl Telemetry {
         }
     }
 
-    /// An acquisition begins.
+    /// Reports that an acquisition begins.
     pub(crate) fn acquiring(self: &Arc<Self>, name: &LockName) -> AcquisitionReport {
         self.acquiring_since(name, Instant::now())
     }
 
-    /// An acquisition began at `started`.
+    /// Reports an acquisition that began at `started`.
     pub(crate) fn acquiring_since(
         self: &Arc<Self>,
         name: &LockName,
@@ -58,7 +58,7 @@ impl Telemetry {
         }
     }
 
-    /// A hold ended, for whatever reason.
+    /// Reports the end of a hold, for any reason.
     pub(crate) fn hold_ended(
         &self,
         lease: &Lease,
@@ -80,7 +80,7 @@ impl Telemetry {
         });
     }
 
-    /// The server confirmed a renewal, so long after it was due.
+    /// Reports a confirmed renewal that was `late` after its due time.
     pub(crate) fn renewed(&self, name: &LockName, token: FencingToken, late: Duration) {
         let (backend, token) = (self.backend, token.get());
         tell(backend, || debug!(backend, %name, token, ?late, "renewed"));
@@ -88,7 +88,7 @@ impl Telemetry {
         tell(backend, || self.meter.renewed(name, late));
     }
 
-    /// A renewal had no answer; it is tried again until the deadline.
+    /// Reports a renewal without an answer; it is tried again until the deadline.
     pub(crate) fn renewal_failed(&self, lease: &Lease, error: Option<&BackendError>) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
         tell(backend, || match error {
@@ -99,8 +99,8 @@ impl Telemetry {
         });
     }
 
-    /// The server did not carry out a release, or not all of it; the janitor repeats it. What the server refuses, as
-    /// for lack of a right, does not pass by itself.
+    /// Reports a release that the server did not carry out completely; the janitor repeats it. A refusal of the
+    /// server, such as a missing right, does not pass by itself.
     pub(crate) fn release_failed(&self, lease: &Lease, error: &LockError) {
         let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
         tell(backend, || match error.is_transient() {
@@ -111,7 +111,7 @@ impl Telemetry {
         });
     }
 
-    /// The server ended a hold, or said that there was none.
+    /// Reports that the server ended a hold, or had none.
     #[cfg_attr(not(feature = "metrics"), allow(unused_variables))]
     pub(crate) fn given_back(&self, name: &LockName, release: Release) {
         #[cfg(feature = "metrics")]
@@ -124,7 +124,7 @@ impl Telemetry {
         );
     }
 
-    /// A lock could not be given back, and nobody tries it again: it stays until its TTL ends it.
+    /// Reports a lock that could not be given back and is not tried again: it stays until its TTL ends it.
     pub(crate) fn not_given_back(&self, name: &LockName, error: &dyn Display) {
         let backend = self.backend;
         tell(
@@ -146,8 +146,7 @@ impl Telemetry {
     }
 }
 
-/// The lock is waited for, and its holder is a key without a TTL that is not ours (C49): it may stay for
-/// ever.
+/// Warns of a wait for a foreign key without a TTL (C49): it may stay for ever.
 pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, waited: Duration) {
     warn!(
         backend, %name, ?waited,
@@ -156,7 +155,7 @@ pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, wait
     );
 }
 
-/// The lock is waited for, and its own client holds it (C43): the task that waits may be the one that holds.
+/// Warns of a wait for a lock that its own client holds (C43): the waiting task may be the holder.
 pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: Duration) {
     let (name, label) = (&claim.name, &claim.label);
     warn!(
@@ -166,7 +165,7 @@ pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: D
     );
 }
 
-/// Report of one acquisition. One that is dropped before its end was given up by its caller.
+/// Report of one acquisition. A drop before the end means that its caller gave up.
 pub(crate) struct AcquisitionReport {
     telemetry: Arc<Telemetry>,
     name: LockName,
@@ -187,7 +186,7 @@ impl AcquisitionReport {
         self.started.elapsed()
     }
 
-    /// The acquisition came to its end.
+    /// Reports the end of the acquisition.
     pub(crate) fn ended(mut self, outcome: Result<FencingToken, &LockError>) {
         self.ended = true;
         let (name, waited) = (&self.name, self.waited());

@@ -1,4 +1,4 @@
-//! Many tries of one process, one request on its way to the server.
+//! One request on its way to the server for many tries of one process.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,11 +7,10 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::model::{Contention, LockName};
 
-/// For each name, the tries of this client that are under way: one asks the server at a time, and its answer serves
-/// others.
+/// The tries of this client in flight, by name: one at a time asks the server, and its answer serves others.
 ///
-/// "Busy" serves each try that began before the request was sent: the server looked within the time of that try. A grant
-/// serves, as "busy", each try that began before it came. All others ask in their turn.
+/// "Busy" serves each try that began before the request was sent, since the server looked during that try. A grant
+/// serves, as "busy", each try that began before the grant came. All other tries ask in their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     names: Mutex<HashMap<LockName, Arc<Turns>>>,
@@ -36,7 +35,7 @@ pub(crate) struct OneTry<'a> {
     tries: &'a Tries,
     name: LockName,
     turns: Arc<Turns>,
-    /// Number of requests that had been sent when it began.
+    /// Number of requests that had been sent when the try began.
     begun: u64,
 }
 
@@ -47,7 +46,7 @@ pub(crate) enum TryTurn<'a> {
     Busy(Contention),
 }
 
-/// The only try of its name that asks the server. The next one moves up when it is dropped.
+/// The only try of its name that asks the server. Its drop lets the next one ask.
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
     turns: &'a Turns,
@@ -75,12 +74,12 @@ impl Turns {
 }
 
 impl OneTry<'_> {
-    /// Waits until nobody else asks, first come first served.
+    /// Waits until no other try asks, first come first served.
     ///
     /// # Cancel safety
     /// Nothing is lost if the future is dropped.
     pub(crate) async fn turn(&self) -> TryTurn<'_> {
-        // The semaphore is never closed, so there is always a permit to come.
+        // The semaphore is never closed, so a permit always comes.
         let permit = self.turns.asks.acquire().await.ok();
         let mut last = self.turns.last();
         if last.begun > self.begun
@@ -94,12 +93,12 @@ impl OneTry<'_> {
 }
 
 impl Asking<'_> {
-    /// The server said "busy".
+    /// Notes that the server answered "busy".
     pub(crate) fn busy(self, seen: Contention) {
         self.turns.last().busy = Some(seen);
     }
 
-    /// The server granted the lock: to all others it is busy now.
+    /// Notes that the server granted the lock: for all others it is busy now.
     pub(crate) fn granted(self) {
         let mut last = self.turns.last();
         *last = LastAnswer { begun: last.begun + 1, busy: Some(Contention::unknown()) };
@@ -109,7 +108,7 @@ impl Asking<'_> {
 impl Drop for OneTry<'_> {
     fn drop(&mut self) {
         let mut names = locked(&self.tries.names);
-        // The map's own, and this one.
+        // One reference of the map, and this one.
         if Arc::strong_count(&self.turns) == 2 {
             names.remove(&self.name);
         }

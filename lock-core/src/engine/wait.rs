@@ -49,7 +49,7 @@ impl<'a> Waiting<'a> {
         Self { backend, clock, limits, holds: None }
     }
 
-    /// Lets the client renew its holds by `holds` meanwhile.
+    /// Renews the client's holds by `holds` meanwhile.
     pub(crate) fn beside(self, holds: &'a Renewer) -> Self {
         Self { holds: Some(holds), ..self }
     }
@@ -60,8 +60,8 @@ impl<'a> Waiting<'a> {
         self
     }
 
-    /// Tries, and waits as the request says, until the claim is granted. The place tells at each await
-    /// what the server may know, for those who drop this future.
+    /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
+    /// state on the server, so that this future can be dropped there.
     pub(crate) async fn acquire(
         &self,
         place: &mut ServerPlace,
@@ -70,7 +70,7 @@ impl<'a> Waiting<'a> {
     ) -> Result<Lease, LockError> {
         let mut progress =
             Progress::new(wait, self.limits.request_timeout).with_place(!place.is_new());
-        // C26: the answer to the head before stands for this one.
+        // C26: the answer to the previous head is valid for this one.
         let mut last_busy = place.last_busy().cloned();
         loop {
             let step = match last_busy.take() {
@@ -110,8 +110,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Asks once, or goes on with the request in flight, and notes what came of it. An error is a refusal, which is
-    /// final.
+    /// Asks once, or continues the request in flight, and notes the outcome. An error is a refusal, which is final.
     async fn attempt(
         &self,
         place: &mut ServerPlace,
@@ -120,7 +119,7 @@ impl<'a> Waiting<'a> {
         let sent = place.ask(self.backend, self.clock, progress.waits());
         let this = progress.try_since(sent);
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
-            // A try that our own end cut short says nothing: the next head may see its answer.
+            // A try that our own end cut short is no failure: the next head may receive its answer.
             if this.is_whole {
                 debug!("no answer, asking again");
                 place.give_up();
@@ -141,7 +140,7 @@ impl<'a> Waiting<'a> {
                 progress.busy(&Busy { seen: seen.clone(), asked, answered: Instant::now() });
                 Ok(Step::Busy { seen, is_outdated })
             }
-            // C33: those who hold it with another number may be gone within the wait.
+            // C33: the holders with another number of permits may end within the wait.
             Err(error) if error.permits().is_some() && progress.waits() => {
                 debug!(%error, "asking again");
                 state.note(ClaimEvent::Refused);
@@ -160,13 +159,13 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// Tells operators of a wait that may never end by itself.
+    /// Warns operators of a wait that may never end by itself.
     fn warn_if_due(&self, claim: &Claim, progress: &mut Progress) {
-        // C49: for a key that nobody may ever delete.
+        // C49: the holder is a key that nobody may ever delete.
         if let Some(waited) = progress.warning_due() {
             waits_for_foreign_key(self.name(), &claim.name, waited);
         }
-        // C43: of a task for itself.
+        // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()
             && self.holds.is_some_and(|holds| holds.has(&claim.name))
         {
@@ -187,7 +186,7 @@ impl<'a> Waiting<'a> {
         }
     }
 
-    /// The lease of a grant that answered a request sent at `asked` (C5); `None` if it came too late.
+    /// Returns the lease of a grant that answered a request sent at `asked` (C5); `None` if it came too late.
     pub(crate) fn lease(
         &self,
         claim: &Claim,
@@ -195,7 +194,7 @@ impl<'a> Waiting<'a> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
-        // C4, C5: from before the request was sent, for no longer than was asked.
+        // C4, C5: from before the request was sent, and for no longer than was asked.
         let believed = grant.ttl.min(claim.ttl.as_duration());
         let deadline = asked.after(self.limits.drift.validity(believed));
         (!self.clock.now().has_reached(deadline)).then(|| Lease {
@@ -213,12 +212,12 @@ impl<'a> Waiting<'a> {
         })
     }
 
-    /// The lease of a grant that was pushed.
+    /// Returns the lease of a pushed grant.
     ///
-    /// The server granted it `at − seen` after it answered our last request, and answered that
-    /// after we sent it: so the grant is no older than that span, less the drift of the clocks,
-    /// after the sending. It is also no younger than its receipt, which bounds what a step of the
-    /// server's clock can do. A grant from before that answer was over when the server said "busy".
+    /// The server made the grant `at − seen` after it answered our last request, and it answered after we sent that
+    /// request. So the grant was made at least that span, less the drift of the clocks, after the sending. It was
+    /// also made before its receipt, which bounds the effect of a step of the server's clock. A grant from before
+    /// that answer was over when the server answered "busy".
     fn pushed_lease(
         &self,
         place: &mut ServerPlace,
@@ -239,7 +238,7 @@ fn granted(state: &mut ClaimState, lease: Lease) -> Step {
     Step::Granted(lease)
 }
 
-/// The grant is not believed, and stays on the server for the next try to find.
+/// Notes a grant that is not believed. It stays on the server, and the next try finds it.
 fn late(progress: &mut Progress, this: Try) -> Step {
     progress.granted_late(this);
     Step::Troubled
@@ -253,6 +252,6 @@ enum Step {
         seen: Contention,
         is_outdated: bool,
     },
-    /// No answer that is of use.
+    /// No usable answer.
     Troubled,
 }

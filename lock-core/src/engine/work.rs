@@ -6,10 +6,10 @@ use std::task::Poll;
 
 use crate::model::LockError;
 
-/// Runs `work` until it ends or `lost` tells of a loss, at which the work is dropped (C13).
+/// Runs `work` until it ends. If `lost` reports a loss first, the work is dropped (C13).
 ///
-/// `check` asks the clock whether the hold is over. It comes before each step, since after a pause the work
-/// may be polled first.
+/// `check` asks the clock if the hold is over. It is called before each step, since after a pause the work may be
+/// polled first.
 pub(crate) async fn while_held<F: Future>(
     work: F,
     lost: impl Future<Output = LockError>,

@@ -83,7 +83,7 @@ mod platform {
         Ok(listener)
     }
 
-    /// Waits until the kernel's timer fails.
+    /// Waits for resumes until the kernel's timer fails.
     fn wait_for_resume(mut timer: File, resumed: &watch::Sender<()>) {
         loop {
             match timer.read(&mut [0; 8]) {

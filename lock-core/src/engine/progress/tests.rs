@@ -6,7 +6,7 @@ use crate::model::{Clock, SystemClock};
 const TIMEOUT: Duration = Duration::from_secs(2);
 const MS: Duration = Duration::from_millis(1);
 
-/// Answer or silence of the server, and its duration.
+/// An answer or silence of the server, and its duration.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Busy,
@@ -34,7 +34,7 @@ async fn take(progress: &mut Progress, step: Step) {
     }
 }
 
-/// Repeats the last step until the wait is over; tells after how long, and as what. `None` if it is
+/// Repeats the last step until the wait is over. Returns the duration and the kind of the end; `None` if the wait is
 /// not over within an hour.
 async fn end_of(wait: Wait, steps: &[Step]) -> Option<(Duration, &'static str)> {
     let (mut progress, started) = (Progress::new(wait, TIMEOUT), Instant::now());
