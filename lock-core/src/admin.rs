@@ -1,4 +1,4 @@
-//! Operators look at locks and servers, and end holds by force.
+//! Inspection of locks and servers for operators, and eviction.
 
 use crate::backend::LockAdmin;
 use crate::client::LockClient;
@@ -8,7 +8,7 @@ use crate::model::{
     FenceError, Finding, Holder, LockError, LockName, LockState, Occurrence, RecordedRun, Whom,
 };
 
-/// Looks at locks and servers, and ends holds by force: for operators and tools. See [`LockClient::admin`].
+/// Inspects locks and servers, and evicts holders: for operators and tools. See [`LockClient::admin`].
 ///
 /// It shares the client's connections, and is as cheap to clone.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl Admin {
         Self { client }
     }
 
-    /// The part of the backend for operators; `None` if it has none.
+    /// Returns the backend's interface for operators; `None` if it has none.
     pub(crate) fn backend(&self) -> Option<&dyn LockAdmin> {
         self.client.shared.backend.admin()
     }
@@ -52,13 +52,14 @@ impl Admin {
         answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
     }
 
-    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most
-    /// `limit` of them. It may look at every lock of the store: it is for people, not for programs.
+    /// Lists the locks that are held and whose names start with `prefix`, sorted by name, at most `limit` of them. It
+    /// may scan all locks of the store: it is for people, not for programs.
     ///
     /// # Errors
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
-    /// - [`LockError::Incomplete`] if some of several servers, as of a Redis Cluster, do not answer. It has the locks
-    ///   of the others, and names those servers. So a listing that is no error leaves out no lock.
+    /// - [`LockError::Incomplete`] if some of several servers, as of a Redis Cluster, do not answer. The error has
+    ///   the locks of the other servers, and names those that did not answer. So a listing without an error is
+    ///   complete.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -77,7 +78,7 @@ impl Admin {
         prefix: impl AsRef<str>,
         limit: usize,
     ) -> Result<Vec<LockState>, LockError> {
-        // In one try, since it may take many requests.
+        // One try only, since it may take many requests.
         let answer = self
             .client
             .shared
@@ -86,17 +87,17 @@ impl Admin {
         answer.map_err(|source| LockError::backend("list locks", None, source))
     }
 
-    /// Ends the holds of all who have the lock, and lets the next waiters in; says whose they were, in the
-    /// order of their grants; none if nobody held it.
+    /// Ends the holds of all holders of the lock, and grants it to the next waiters. Returns the former holders in
+    /// the order of their grants; none if nobody held it.
     ///
-    /// It is for operators. The holder is not asked, and may go on believing, and writing, until its next
-    /// renewal. A [`Fence`] keeps it out from the moment the next holder has advanced it;
-    /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. It is tried once, because a repeat
-    /// might end the hold of the next one.
+    /// It is for operators. The holder is not asked: it may believe in its hold, and write, until its next renewal. A
+    /// [`Fence`] refuses its writes once the next holder has advanced the fence;
+    /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. The eviction is tried once, because a repeat
+    /// might end the hold of the next holder.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
-    /// - [`LockError::NotALock`] if the store has something else under the lock's name: it is left alone.
+    /// - [`LockError::NotALock`] if the store has something else under the lock's name, which stays untouched.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses. Its
     ///   [outcome](crate::BackendError::outcome) says whether the hold may be over.
     ///
@@ -118,9 +119,8 @@ impl Admin {
         self.evict_whom(&LockName::new(name)?, &Whom::All).await
     }
 
-    /// Ends the hold of one owner, whose id begins with these 8 hex digits, as
-    /// [`Holder::owner`] shows them; `None` if it does not hold the lock. Those who hold the lock beside it
-    /// are left alone (C38).
+    /// Ends the hold of the owner whose id begins with these 8 hex digits, as [`Holder::owner`] shows them; `None` if
+    /// this owner does not hold the lock. Other holders of the lock stay (C38).
     ///
     /// Otherwise it is as [`evict`](Self::evict).
     ///
@@ -161,15 +161,15 @@ impl Admin {
         answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
     }
 
-    /// Ends the holds of all who have the lock, as [`evict`](Self::evict) does, and advances `fence` past their
-    /// tokens (C46): so those who were thrown out are refused even before the next holder comes.
+    /// Ends the holds of all holders of the lock, as [`evict`](Self::evict) does, and advances `fence` past their
+    /// tokens (C46). So the fence refuses the evicted holders even before the next holder comes.
     ///
-    /// A holder that is not one of ours has no token, and no fence knows it.
+    /// A foreign holder has no token, and no fence knows it.
     ///
     /// # Errors
-    /// - As [`evict`](Self::evict); the fence is as it was then.
-    /// - [`LockError::Unfenced`] if the hold is over, and the fence could not be asked. Advance the fence
-    ///   before you rely on it: evicting again ends the hold of the next one.
+    /// - As [`evict`](Self::evict); the fence is then unchanged.
+    /// - [`LockError::Unfenced`] if the hold is over, but the fence could not be asked. Advance the fence before you
+    ///   rely on it: another eviction would end the hold of the next holder.
     ///
     /// # Cancel safety
     /// If the future is dropped, the hold may or may not be over, and the fence advanced or not.
@@ -194,10 +194,10 @@ impl Admin {
     }
 
     /// Ends the hold of one owner, as [`evict_owner`](Self::evict_owner) does, and advances `fence` past its token
-    /// (C46); `None` if it does not hold the lock, and then the fence is as it was.
+    /// (C46). `None` if this owner does not hold the lock; the fence is then unchanged.
     ///
-    /// Give it the fence of what this holder alone writes to, such as that of the slot of a permit: a fence that holders
-    /// share refuses those with a smaller token too.
+    /// Give it the fence of a resource to which only this holder writes, such as that of the slot of a permit. A
+    /// fence that holders share also refuses other holders with smaller tokens.
     ///
     /// # Errors
     /// As [`evict_and_fence`](Self::evict_and_fence).
@@ -246,8 +246,8 @@ impl Admin {
         Ok(evicted)
     }
 
-    /// The [runs](LockClient::once) that are recorded beside a lock, in the order of their tokens (C42). It may look at all
-    /// that the store has: it is for people, not for programs.
+    /// Returns the recorded [runs](LockClient::once) of a lock, in the order of their tokens (C42). It may scan the
+    /// whole store: it is for people, not for programs.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
@@ -271,7 +271,7 @@ impl Admin {
     /// ```
     pub async fn runs(&self, name: impl AsRef<str>) -> Result<Vec<RecordedRun>, LockError> {
         let (name, shared) = (LockName::new(name)?, &self.client.shared);
-        // In one try, since it may take many requests.
+        // One try only, since it may take many requests.
         let answer = shared.request_once(async { shared.run_records()?.runs(&name).await }).await;
         let told = |source| LockError::backend("list the runs of", Some(&name), source);
         let mut runs = answer.map_err(told)?;
@@ -279,10 +279,10 @@ impl Admin {
         Ok(runs)
     }
 
-    /// Removes the record of a run, so that its occurrence runs again when the next one starts it; false if none was
-    /// recorded. It is tried once, because a repeat would say so too.
+    /// Removes the record of a run, so that its occurrence can run again; false if none was recorded. It is tried
+    /// once, because a repeat would also return false.
     ///
-    /// A run of the occurrence that is under way goes on, and is recorded at its end.
+    /// A run of the occurrence in progress continues, and is recorded at its end.
     ///
     /// # Errors
     /// As [`runs`](Self::runs).
@@ -301,10 +301,10 @@ impl Admin {
         shared.request_once(forget).await.map_err(told)
     }
 
-    /// Looks at the live server for what endangers locks: settings, rights, its role, its clock.
+    /// Checks the live server for dangers to locks: settings, rights, its role, its clock.
     ///
     /// # Errors
-    /// [`LockError::Backend`] if the server cannot be reached. What it refuses to show is a finding.
+    /// [`LockError::Backend`] if the server cannot be reached. A value that the server refuses to show is a finding.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -317,8 +317,8 @@ impl Admin {
         answer.map_err(|source| LockError::backend("examine the server", None, source))
     }
 
-    /// Looks at one lock for what keeps it from being acquired (C49): something under its name that is no
-    /// lock, or a holder without a TTL that is not ours.
+    /// Checks one lock for obstacles to its acquisition (C49): something under its name that is no lock, or a foreign
+    /// holder without a TTL.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.

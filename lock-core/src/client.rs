@@ -15,13 +15,13 @@ use crate::reentrance;
 pub struct Finished<T> {
     /// The work's own value.
     pub value: T,
-    /// `Ok` if the hold lasted to the end, else [`LockError::Lost`]. After a [run once](LockClient::once) also an error
-    /// if the run could not be recorded.
+    /// `Ok` if the hold lasted to the end, else [`LockError::Lost`]. After a [run once](LockClient::once) it is also
+    /// an error if the run could not be recorded.
     pub hold: Result<(), LockError>,
 }
 
 impl<T, E> Finished<Result<T, E>> {
-    /// The value of work that may fail, if it did not fail and the hold lasted to the end.
+    /// Returns the value of work that may fail, if it succeeded and the hold lasted to the end.
     ///
     /// # Errors
     /// The work's own error, if it failed; else [`LockError::Lost`] if the hold did not last.
@@ -36,16 +36,16 @@ impl<T, E> Finished<Result<T, E>> {
 }
 
 impl<T> Finished<T> {
-    /// The value, if the hold lasted to the end.
+    /// Returns the value, if the hold lasted to the end.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if it did not, where the value is of no use then.
+    /// [`LockError::Lost`] if the hold did not last. Use it where the value is then of no use.
     pub fn into_value(self) -> Result<T, LockError> {
         self.hold.map(|()| self.value)
     }
 }
 
-/// Acquires locks, renews them while they are held, and gives back what was dropped.
+/// Acquires locks, renews them while they are held, and releases dropped ones.
 ///
 /// A client is cheap to clone; clones share everything. Make one for a process and a backend: its
 /// waiters for one lock share one place on the server, and its renewals go in batches. Its two
@@ -53,9 +53,8 @@ impl<T> Finished<T> {
 /// and end with the last clone and guard.
 ///
 /// # Runtime
-/// The futures of this crate need a Tokio runtime with I/O and time, and panic as Tokio's own do if they are
-/// polled outside of one. Dropping a guard works everywhere. [`ClientOptions::runtime`] names the runtime of the two
-/// tasks.
+/// The futures of this crate need a Tokio runtime with I/O and time. Polled outside of one, they panic, as Tokio's
+/// own do. A guard can be dropped anywhere. [`ClientOptions::runtime`] sets the runtime of the two tasks.
 ///
 /// # Which backend
 /// The client is the same for all. `leasehold::connect(url)` chooses one by URL;
@@ -76,12 +75,12 @@ impl LockClient {
         Self::from_arc(Arc::new(backend), options)
     }
 
-    /// A client of a backend that is shared already, such as the one that `leasehold::backend(url)` opens.
+    /// A client of a backend that is shared already, such as one from `leasehold::backend(url)`.
     pub fn from_arc(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
         Self { shared: Arc::new(Shared::new(backend, options)) }
     }
 
-    /// The request, with the defaults of this client for what it leaves open.
+    /// Returns the request, with the defaults of this client for its unset parts.
     pub(crate) fn complete(&self, request: LockRequest) -> LockRequest {
         self.shared.options.complete(request)
     }
@@ -91,20 +90,19 @@ impl LockClient {
         self.shared.backend.capabilities()
     }
 
-    /// Acquires a lock, and holds it under a guard that renews it.
+    /// Acquires a lock under a guard that renews it.
     ///
-    /// Takes a name, or a [`LockRequest`] that says how long to wait and for which TTL. Locks are
-    /// not re-entrant by themselves: a task that asks again for what it holds waits for itself, unless both
-    /// requests have one [`Reentrance`](crate::Reentrance). Tasks of one
-    /// client are served first come, first served among themselves; clients are where the backend's
-    /// [`Capabilities`] say so.
+    /// Takes a name, or a [`LockRequest`] with a wait and a TTL. Locks are not re-entrant by themselves: a task that
+    /// asks again for a lock that it holds waits for itself, unless both requests have one
+    /// [`Reentrance`](crate::Reentrance). Tasks of one client are served first come, first served. The backend's
+    /// [`Capabilities`] tell if clients are too.
     ///
     /// # How long it takes
-    /// At the most, whether the server is dead, silent or cannot be resolved (C17, and 100 ms more):
+    /// The longest times, even if the server is dead, silent or cannot be resolved (C17, and 100 ms more):
     ///
     /// - [`Wait::Never`], and a wait of zero: one
     ///   [request time-out](crate::ClientOptions::request_timeout), 2 s by default, retries included;
-    /// - [`Wait::AtMost`] and [`Wait::Until`]: the wait, be it shorter or longer than a request time-out;
+    /// - [`Wait::AtMost`] and [`Wait::Until`]: the wait, even if it is shorter than a request time-out;
     /// - [`Wait::Forever`]: as long as others hold the lock. If the server does not answer, five and a half
     ///   request time-outs.
     ///
@@ -113,16 +111,16 @@ impl LockClient {
     ///   was sent.
     /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
     /// - [`LockError::Conflict`] if it is held with another number of permits.
-    /// - [`LockError::RuntimeStopped`] if nobody would renew it.
+    /// - [`LockError::RuntimeStopped`] if no task would renew it.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
     /// - [`LockError::Timeout`] if it did not become free within the wait.
-    /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait bears
-    ///   an outage of five request time-outs.
+    /// - [`LockError::Backend`] if the server cannot be reached or refuses. An endless wait lasts through an outage
+    ///   of five request time-outs.
     /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// If the future is dropped, the lock is not held: whatever the server granted or queued is
-    /// taken back in the background, as soon as the server answers.
+    /// If the future is dropped, the lock is not held: a grant or a place in the queue is withdrawn in the
+    /// background, as soon as the server answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -138,7 +136,7 @@ impl LockClient {
     pub async fn acquire(&self, request: impl Into<LockRequest>) -> Result<LockGuard, LockError> {
         let request = self.complete(request.into());
         if let Some(me) = request.reentrance() {
-            // On the heap: it is as large as the rest, and rare.
+            // On the heap, since it is rare and as large as the rest.
             return Box::pin(reentrance::acquire(&self.shared, me, &request)).await;
         }
         let mut acquisition = Acquisition::new(self.shared.clone(), request.claim()?)?;
@@ -148,14 +146,14 @@ impl LockClient {
 
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
-    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers to whom "no" is an answer. It takes
-    /// one round trip, or up to two where others of this client try the same lock: one request at a time serves all that
-    /// began before it was sent (C26). If the server is dead, silent or cannot be resolved, it takes one
-    /// [request time-out](crate::ClientOptions::request_timeout) at the most (C17), 2 s by default, because it
-    /// tries again until then. Choose a shorter one where that is too long for your caller.
+    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers that expect "no" as an answer. It takes one
+    /// round trip, or up to two if other tasks of this client try the same lock: one request at a time serves all
+    /// tries that began before it was sent (C26). If the server is dead, silent or cannot be resolved, it tries
+    /// again, for at most one [request time-out](crate::ClientOptions::request_timeout) (C17), 2 s by default. Set a
+    /// shorter one if that is too long for your caller.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), but for `NotAcquired`.
+    /// As [`acquire`](Self::acquire), without `NotAcquired`.
     ///
     /// # Cancel safety
     /// As [`acquire`](Self::acquire).
@@ -170,19 +168,18 @@ impl LockClient {
         }
     }
 
-    /// Acquires a lock, runs `work` under it, and ends the hold: what most programs want (C47).
+    /// Acquires a lock, runs `work` under it, and ends the hold: the method for most programs (C47).
     ///
-    /// The work is given the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]).
-    /// Work that has ended is never turned into an error: its value comes back, and apart from it how the
-    /// hold ended.
+    /// The work receives the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]). Work that
+    /// has ended never becomes an error: its value is returned, with the end of the hold beside it.
     ///
     /// # Errors
     /// - As [`acquire`](Self::acquire): the work did not begin.
-    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. What it did until
-    ///   then stands: let the resource check the token.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. Its effects until
+    ///   then stay: let the resource check the token.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the work is dropped, and the lock is given back in the background.
+    /// If the future is dropped, the work is dropped, and the lock is released in the background.
     ///
     /// The work is an async closure, `async |held| …`. With `|held| async move { … }` the compiler asks for type
     /// annotations (E0282), or says that `AsyncFnOnce` is not general enough.
@@ -206,11 +203,11 @@ impl LockClient {
         Self::finish(self.acquire(request).await?, work).await
     }
 
-    /// Runs `work` under a lock if it is free, and ends the hold: `None` if another holds it, and then the work
-    /// did not begin. Otherwise it is as [`with`](Self::with).
+    /// Runs `work` under a lock if it is free, and ends the hold. `None` if another holds it; the work did not begin
+    /// then. Otherwise it is as [`with`](Self::with).
     ///
     /// # Errors
-    /// As [`with`](Self::with), but for `NotAcquired`.
+    /// As [`with`](Self::with), without `NotAcquired`.
     ///
     /// # Cancel safety
     /// As [`with`](Self::with).
@@ -245,41 +242,40 @@ impl LockClient {
         Ok(Finished { value, hold: guard.release().await })
     }
 
-    /// Puts a lease under a guard again, after proving with the server that it is still held.
+    /// Puts a lease under a guard again, after the server has confirmed that it is still held.
     ///
     /// The lease may come from [`LockGuard::detach`] or, from another process, from
     /// [`Lease::import`]. It keeps its token.
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the hold is over.
-    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that
-    ///   attach one lease are not told of each other: one may release what the other believes in. Hand a
-    ///   lease to one only.
+    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that attach one
+    ///   lease do not notice each other: one may release the hold while the other believes in it. Hand a lease to one
+    ///   process only.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
     ///
     /// # Cancel safety
-    /// If the future is dropped or fails, the hold stays as it was, or lasts its TTL from then: it expires
-    /// unless it is attached.
+    /// If the future is dropped or fails, the hold stays as it was, or lasts its TTL from then. Unless it is
+    /// attached, it expires.
     pub async fn attach(&self, lease: Lease) -> Result<LockGuard, LockError> {
         let attached = self.shared.attach(lease).await?;
         Ok(LockGuard::new(self.shared.clone(), attached))
     }
 
-    /// For operators and tools: looks at locks and servers, and ends holds by force.
+    /// Returns the interface for operators and tools: inspection of locks and servers, and eviction.
     pub fn admin(&self) -> Admin {
         Admin::new(self.clone())
     }
 
-    /// Gives everything back: ends all holds of this client and waits until the server knows, or
-    /// until their TTLs have ended them. Acquisitions under way end with [`LockError::Closed`], and no
-    /// lock can be acquired afterwards. Those that nobody polls are waited for no longer than a
-    /// request time-out.
+    /// Ends all holds of this client, and waits until the server has confirmed it, or until their TTLs have ended
+    /// them. Acquisitions in progress end with [`LockError::Closed`], and no lock can be acquired afterwards.
+    /// Acquisitions that nobody polls delay this by at most a request time-out.
     ///
     /// Guards that are still alive see the loss with [`LostReason::Shutdown`](crate::LostReason::Shutdown).
     ///
     /// # Cancel safety
-    /// If the future is dropped, giving back goes on in the background.
+    /// If the future is dropped, the releases go on in the background.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

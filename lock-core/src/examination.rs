@@ -7,7 +7,7 @@ const CHECK: &str = "lock";
 /// Judges a lock from its state.
 ///
 /// # Errors
-/// The error of the look, unless it is an answer: that the name is in use for something else.
+/// The error of the inspection, unless it is a verdict: that the name is in use for something else.
 pub(crate) fn finding(looked: Result<LockState, LockError>) -> Result<Finding, LockError> {
     match looked {
         Ok(state) => Ok(match state.holder() {

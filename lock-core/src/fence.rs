@@ -1,4 +1,4 @@
-//! The resource side: refuse what is older than the newest seen.
+//! The side of the resource: refuses tokens that are older than the newest seen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +11,15 @@ use crate::model::{FenceError, FencingToken};
 #[cfg(feature = "metrics")]
 pub(crate) const STALE_TOKENS: &str = "leasehold_stale_tokens_total";
 
-/// The high-water mark of a resource (C24): the greatest token that was ever shown to it.
+/// The high-water mark of a resource (C24): the greatest token that it has seen.
 ///
-/// A lock can be lost without its holder knowing yet. The fence is what makes that harmless: it
-/// stands with the **resource**, and refuses a token smaller than the greatest it has seen.
+/// A lock can be lost before its holder knows. The fence makes that harmless: it belongs to the **resource**, and
+/// refuses tokens that are smaller than the greatest it has seen.
 ///
 /// # Advance, then read, then write
-/// A holder first advances the fence, then reads, then writes, and each write is checked against
-/// the fence in the same atomic step. Checking only the write loses updates: a stale holder's write
-/// may come after the next holder's read and before its first write, when the fence has not seen
-/// the new token yet.
+/// A holder first advances the fence, then reads, then writes. Each write is checked against the fence in the same
+/// atomic step. A check of the write alone loses updates: a stale holder may write after the next holder's read and
+/// before its first write, when the fence has not seen the new token yet.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,7 +49,7 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// the same token does no harm.
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError>;
 
-    /// The greatest token seen; `None` if there was none.
+    /// Returns the greatest token seen; `None` if there was none.
     ///
     /// # Errors
     /// [`FenceError::Backend`] if the resource could not be asked.
@@ -59,11 +58,12 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
     /// Dropping the future has no effect.
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError>;
 
-    /// Accepts `token` as [`advance`](Self::advance) does, and remembers nothing (C35): for those who read
-    /// under a shared hold, and do not write.
+    /// Accepts `token` as [`advance`](Self::advance) does, but does not remember it (C35). It is for readers under a
+    /// shared hold.
     ///
-    /// A reader reads first, and checks then. If its token passes, no later writer has advanced the fence,
-    /// so what was read is of one state. If not, it may be torn: acquire the lock anew, and read again.
+    /// A reader first reads, then checks. If its token passes, no later writer has advanced the fence, so all reads
+    /// are of one state. If it does not pass, the reads may be of different states: acquire the lock anew, and read
+    /// again.
     ///
     /// # Errors
     /// As [`advance`](Self::advance).
@@ -92,8 +92,8 @@ pub trait Fence: fmt::Debug + Send + Sync + 'static {
 }
 
 impl FenceError {
-    /// The refusal of `token` by a fence that has seen `seen`. It is counted in the metrics, so a fence makes it once
-    /// for each token that it refuses.
+    /// Makes the error of a fence that has seen `seen` and refuses `token`. The metrics count it, so a fence calls
+    /// this once for each refused token.
     pub fn stale(token: FencingToken, seen: FencingToken) -> Self {
         #[cfg(feature = "metrics")]
         metrics::counter!(STALE_TOKENS).increment(1);
@@ -117,7 +117,7 @@ impl MemoryFence {
 #[async_trait]
 impl Fence for MemoryFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        // C24: check and memory are one atomic step.
+        // C24: the check and the update are one atomic step.
         let seen = self.seen.fetch_max(token.get(), Ordering::AcqRel);
         match FencingToken::new(seen) {
             Ok(seen) if seen > token => Err(FenceError::stale(token, seen)),
@@ -126,7 +126,7 @@ impl Fence for MemoryFence {
     }
 
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
-        // Zero is no token: nothing was seen.
+        // Zero is no token: none was seen.
         Ok(FencingToken::new(self.seen.load(Ordering::Acquire)).ok())
     }
 }
@@ -157,8 +157,8 @@ mod tests {
         assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == token(5)));
     }
 
-    /// S4: two holders, each advancing, reading and writing n + 1 in every possible interleaving.
-    /// `ADVANCE_FIRST` is the order the contract asks for; the other checks only the write.
+    /// S4: two holders each advance, read, and write n + 1, in every possible interleaving. `ADVANCE_FIRST` is the
+    /// order of the contract; the other order checks only the write.
     fn lost_updates(order: [Step; 3]) -> usize {
         let schedules = (0u32..64).filter(|bits| bits.count_ones() == 3);
         schedules.filter(|bits| !survives(*bits, order)).count()

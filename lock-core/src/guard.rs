@@ -1,4 +1,4 @@
-//! A hold that is kept alive, and given back when it is dropped.
+//! A hold that is renewed, and released when it is dropped.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,30 +18,28 @@ use crate::model::{
 
 /// A lock that is held.
 ///
-/// The client renews it at a third of its TTL for as long as the guard lives. **The hold can be
-/// lost all the same**: the server may be out of reach for longer than the TTL, or lose its data,
-/// or the process may be paused. Therefore
+/// The client renews it at a third of its TTL for as long as the guard lives. **The hold can still be lost**: the
+/// server may be unreachable for longer than the TTL, or lose its data, or the process may be paused. Therefore
 ///
-/// - run the work through [`run`](Self::run), which drops it at the loss, or watch
-///   [`lost`](Self::lost), or ask [`is_held`](Self::is_held) before each step;
+/// - run the work through [`run`](Self::run), which drops it at the loss, or wait for [`lost`](Self::lost), or check
+///   [`is_held`](Self::is_held) before each step;
 /// - send the [`token`](Self::token) with every write, and let the resource refuse stale ones (see
-///   [`Fence`](crate::Fence)): no check on this side can close the gap between the check and the
-///   write.
+///   [`Fence`](crate::Fence)): no check on this side can close the gap between the check and the write.
 ///
 /// # Drop
-/// Dropping the guard gives the lock back **soon, not at once**: the drop itself never blocks, and
-/// works in and outside a runtime; the client's janitor tells the server. Await
-/// [`release`](Self::release) to know that it has.
+/// Dropping the guard releases the lock **soon, not at once**. The drop never blocks, and works inside and outside a
+/// runtime; the client's janitor sends the release. Await [`release`](Self::release) to know that the lock is
+/// released.
 ///
-/// **`let _ = locks.acquire("a").await?;` gives the lock back at once**, since a `_` keeps nothing. Write `let
-/// _held = …`, which lives to the end of the block.
+/// **`let _ = locks.acquire("a").await?;` releases the lock at once**, since a `_` keeps nothing. Write
+/// `let _held = …`, which lives to the end of the block.
 #[must_use = "a guard that is not kept gives the lock back at once: bind it to a name, and not to `_`"]
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// Given back when the guard goes. `None` once the lease was taken out, and while other guards share it.
+    /// Dropped with the guard. `None` once the lease was taken out, and while other guards share it.
     claim: Option<OwnedClaim>,
-    /// To whom of this client the hold may pass at its end.
+    /// The way in which the hold may pass to the next task of this client.
     succession: Option<Succession>,
     /// Its part of a hold that the guards of a `Reentrance` share.
     joint: Option<(JointHolder, Arc<Acquired>)>,
@@ -70,7 +68,7 @@ impl LockGuard {
         self.hold.renew_for(span);
     }
 
-    /// The loss, if the lock is lost.
+    /// Returns the loss as an error, if the lock is lost.
     pub(crate) fn error_if_lost(&self) -> Result<(), LockError> {
         self.hold.error_if_lost()
     }
@@ -80,27 +78,27 @@ impl LockGuard {
         &self.hold.name
     }
 
-    /// The fencing token: greater than that of every earlier grant of this lock, and constant for
-    /// the life of this hold.
+    /// Returns the fencing token: greater than those of all earlier grants of this lock, and constant for the life of
+    /// this hold.
     pub fn token(&self) -> FencingToken {
         self.hold.lease().token
     }
 
-    /// Returns the kind: which other holds the lock allows beside this one.
+    /// Returns the kind, which decides on the other holds beside this one.
     pub fn kind(&self) -> Kind {
         self.hold.lease().kind
     }
 
-    /// The slots of this hold, ascending: one, or as many as
-    /// [`permits`](crate::LockRequest::permits) were taken; none for other kinds. They are constant for the life of this
-    /// hold, and nobody else has them meanwhile: a worker's id, a port, a seat of a licence (C36).
+    /// Returns the slots of this hold, ascending: one, or as many [`permits`](crate::LockRequest::permits) as were
+    /// taken; none for other kinds. They are constant for the life of this hold, and no other hold has them
+    /// meanwhile. A slot can be a worker's id, a port, or a seat of a licence (C36).
     ///
-    /// Let each slot have a fence of its own: the token of slot 2 says nothing of slot 1.
+    /// Each slot needs its own fence: the token of slot 2 means nothing for slot 1.
     pub fn slots(&self) -> Vec<u16> {
         self.hold.lease().slots().to_vec()
     }
 
-    /// When the holder must stop believing, on its own clock, unless a renewal moves it.
+    /// Returns the moment on the holder's own clock at which the holder must stop believing. A renewal moves it.
     pub fn deadline(&self) -> Moment {
         self.hold.lease().deadline
     }
@@ -110,14 +108,14 @@ impl LockGuard {
         self.hold.remaining()
     }
 
-    /// Returns true while the lock is held, by the clock. The answer depends on no task having run, so it is right even
-    /// after a pause. It is out of date as soon as it is returned.
+    /// Returns true while the lock is held, by the clock. The clock alone decides, even if no task has run, so the
+    /// answer is right also after a pause. It may be outdated as soon as it is returned.
     pub fn is_held(&self) -> bool {
-        // C7: read from the clock, whatever any task has noted.
+        // C7: read from the clock, not from the notes of a task.
         self.hold.lost_reason().is_none()
     }
 
-    /// Waits until the lock is lost, and says how that came.
+    /// Waits until the lock is lost, and returns the reason.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -126,13 +124,13 @@ impl LockGuard {
         self.hold.ended().await
     }
 
-    /// Returns the error of the last renewal, if that failed. The renewal is repeated until the deadline; the error is
-    /// the cause of a loss that follows ([`LostReason::Expired`]).
+    /// Returns the error of the last renewal, if it failed. The renewal is repeated until the deadline. If the hold
+    /// is then lost ([`LostReason::Expired`]), this error is the cause.
     pub fn renewal_error(&self) -> Option<BackendError> {
         self.hold.renewal_error()
     }
 
-    /// A signal of the loss that other tasks can keep; it outlives the guard.
+    /// Returns a signal of the loss for other tasks; it outlives the guard.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -151,14 +149,13 @@ impl LockGuard {
 
     /// Runs `work` under the lock, and drops it if the lock is lost.
     ///
-    /// The lock is renewed until `work` has really ended: it cannot be released while this borrow
-    /// of the guard lives.
+    /// The lock is renewed until `work` has really ended: it cannot be released while `work` borrows the guard.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the lock was lost before `work` ended, also if `work` kept its thread past the loss, and
-    /// so could not be dropped. What `work` did until then stands: let the resource check the token. The value of
-    /// work that ended after the loss is dropped; [`LockClient::with`](crate::LockClient::with) returns it beside the
-    /// loss.
+    /// [`LockError::Lost`] if the lock was lost before `work` ended. This includes work that blocked its thread past
+    /// the loss, so that it could not be dropped. The effects of `work` until then stay: let the resource check the
+    /// token. The value of work that ended after the loss is dropped; [`LockClient::with`](crate::LockClient::with)
+    /// returns it beside the loss.
     ///
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the lock held.
@@ -175,24 +172,23 @@ impl LockGuard {
     /// ```
     pub async fn run<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
         let value = self.run_to_end(work).await?;
-        // C47: the work may have kept its thread past the deadline.
+        // C47: the work may have blocked its thread past the deadline.
         self.error_if_lost().map(|()| value)
     }
 
-    /// Runs `work` as [`run`](Self::run) does, and returns its value also if the lock was lost in its last step. The
-    /// release that follows tells of that loss.
+    /// Runs `work` as [`run`](Self::run) does, and returns its value even if the lock was lost in its last step. The
+    /// release that follows reports that loss.
     pub(crate) async fn run_to_end<F: Future>(&self, work: F) -> Result<F::Output, LockError> {
-        // C13: until the work has ended, the borrow keeps the guard.
+        // C13: the borrow keeps the guard until the work has ended.
         let lost = async { self.hold.lost_error(self.lost().await) };
         while_held(work, lost, || self.error_if_lost()).await
     }
 
     /// Makes the hold last for at least `ttl` from now.
     ///
-    /// The client renews by itself. This is for a TTL that turned out too short: if `ttl` is longer than
-    /// that of the hold, renewals ask for it from then on. It is also for proof from the server before a
-    /// step that matters: a `ttl` that is shorter changes nothing, it never shortens a hold or its
-    /// renewals (C10).
+    /// The client renews by itself. Use this for a TTL that is too short: if `ttl` is longer than that of the hold,
+    /// renewals ask for it from then on. Use it also to let the server confirm the hold before an important step. A
+    /// shorter `ttl` has no other effect: it never shortens a hold or its renewals (C10).
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
@@ -218,10 +214,10 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
-    /// Keeps others out for `span` from `began`, however early the hold is given back (C41).
+    /// Keeps others out for `span` from `began`, however early the hold is released (C41).
     ///
-    /// The hold was taken for its TTL alone, so that a grant of which nobody learned costs no more. If this is dropped
-    /// or fails, the hold is given back at once.
+    /// The hold was acquired with its TTL alone, so that a grant whose reply is lost blocks others no longer than
+    /// that. If this is dropped or fails, the hold is released at once.
     pub(crate) async fn keep_out(&self, began: Instant, span: Ttl) -> Result<(), LockError> {
         let ttl = self.hold.lease().asked;
         if span > ttl {
@@ -236,17 +232,17 @@ impl LockGuard {
     /// `remember`, 10 ms to ten years, a [run once](crate::LockClient::once) of that occurrence is
     /// [`Done`](crate::OnceOutcome::Done).
     ///
-    /// A run once of an occurrence does it by itself; this is for those who [begin](crate::Once::begin) one and
-    /// end it themselves. The server records only while the lock is held under this token. If it does not answer,
-    /// it is asked again until the deadline of the hold, while renewals go on. This takes one TTL at the most, or
-    /// what is left of [`at_least`](crate::Once::at_least) if that is more.
+    /// A run once of an occurrence calls this by itself. It is for programs that [begin](crate::Once::begin) a run
+    /// and end it themselves. The server records only while the lock is held under this token. If it does not answer,
+    /// it is asked again until the deadline of the hold, while renewals go on. This takes one TTL at the most, or the
+    /// rest of [`at_least`](crate::Once::at_least) if that is more.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::Unsupported`] if the hold is not exclusive: others may run beside it. Nothing was sent.
     /// - [`LockError::Lost`] if the lock is lost, which is final.
-    /// - [`LockError::Unrecorded`] if the server refuses, which is told at once, or did not answer until the deadline;
-    ///   the run may be recorded.
+    /// - [`LockError::Unrecorded`] if the server refuses, which is returned at once, or did not answer until the
+    ///   deadline; the run may be recorded.
     ///
     /// # Cancel safety
     /// If the future is dropped, the run may or may not be recorded.
@@ -276,24 +272,24 @@ impl LockGuard {
         }
     }
 
-    /// Ends the hold, and tells one thing: whether it lasted until now (C47).
+    /// Ends the hold, and reports if it lasted until now (C47).
     ///
-    /// `Ok` says that nobody else held the lock while the work was done, as far as this side and the server
-    /// know; a [`Fence`](crate::Fence) decides. It returns once the server has answered, or at once where the
-    /// lock [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that
-    /// does not answer, or refuses, is no error of the work**: the hold lasted all the same, the janitor goes on giving
-    /// the lock back, and the TTL ends it at the latest. A warning of `tracing` tells of a lock that could not be given
-    /// back: at once if the server refuses, else when the janitor gives up. Those who
-    /// need the server's own word ask by [`release_confirmed`](Self::release_confirmed).
+    /// `Ok` means that nobody else held the lock while the work was done, as far as this side and the server know; a
+    /// [`Fence`](crate::Fence) decides. This returns once the server has answered, or at once if the lock
+    /// [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that does not
+    /// answer, or refuses, is no error of the work**: the hold lasted. The janitor goes on with the release, and the
+    /// TTL ends the hold at the latest. A warning of `tracing` reports a lock that could not be released: at once if
+    /// the server refuses, else when the janitor gives up. Use [`release_confirmed`](Self::release_confirmed) if you
+    /// need the server's own answer.
     ///
-    /// Where other guards share the hold ([`Reentrance`](crate::Reentrance)), it goes on, and the answer is the same.
+    /// If other guards share the hold ([`Reentrance`](crate::Reentrance)), the hold goes on, and the result is the
+    /// same.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if the hold was over before this was called: what was done under it may have
-    /// met another holder.
+    /// [`LockError::Lost`] if the hold was over before the call: its work may have overlapped with another holder.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the janitor gives the lock back.
+    /// If the future is dropped, the janitor releases the lock.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -306,7 +302,7 @@ impl LockGuard {
     /// # Ok(()) }
     /// ```
     pub async fn release(mut self) -> Result<(), LockError> {
-        // A loss that is known needs no word of the server: the drop gives back what may be left.
+        // A known loss needs no answer of the server: the drop cleans up.
         self.hold.error_if_lost()?;
         if !self.is_last() || self.pass_on() {
             return Ok(());
@@ -314,27 +310,27 @@ impl LockGuard {
         let (shared, hold) = (self.shared.clone(), self.hold.clone());
         let reservation = self.reservation();
         match self.end(reservation).await {
-            // Once the lease has ended, "not held" no longer tells a loss from an end.
+            // Once the lease has expired, "not held" may be a normal end.
             Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
                 Err(hold.lost_error(LostReason::Evicted))
             }
-            // A failed release is no error of the work. It is told by `tracing`.
+            // A failed release is no error of the work. `tracing` reports it.
             Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
         }
     }
 
-    /// Ends the hold, and returns the server's own word: whether there was a hold of ours to end.
+    /// Ends the hold, and returns the server's own answer: if there was a hold of ours to end.
     ///
-    /// The lock is not held from the moment this is called (C11). It is for operators and tests;
-    /// [`release`](Self::release) answers what the work wants to know.
+    /// The lock is not held from the call on (C11). This is for operators and tests; [`release`](Self::release)
+    /// returns what the work needs.
     ///
     /// # Errors
-    /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor
-    ///   goes on giving the lock back, and the TTL ends it at the latest.
+    /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor goes on with
+    ///   the release, and the TTL ends the hold at the latest.
     /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the janitor gives the lock back.
+    /// If the future is dropped, the janitor releases the lock.
     pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
         self.error_unless_last()?;
         self.end(None).await
@@ -342,7 +338,7 @@ impl LockGuard {
 
     /// Ends the hold on the server, or passes it on under tokens that the server reserves.
     async fn end(self, reservation: Option<Reservation>) -> Result<Release, LockError> {
-        // A shutdown waits for it. The guard is dropped first, and what it leaves is counted by then.
+        // A shutdown waits for it. The guard is dropped first, and its remains are counted by then.
         let _in_flight = self.shared.janitor.begin();
         let mut guard = self;
         if guard.stop_holding().is_superseded() {
@@ -371,8 +367,8 @@ impl LockGuard {
         }
     }
 
-    /// Tells of a release that failed. The janitor repeats it, unless the server refused for good what the janitor
-    /// would ask for.
+    /// Reports a failed release. The janitor repeats it, unless the server permanently refused the request that the
+    /// janitor would send.
     fn release_failed(&mut self, error: &LockError, is_plain: bool) {
         let telemetry = &self.shared.telemetry;
         let is_refused = matches!(error, LockError::Backend { source, .. } if source.is_refused());
@@ -398,28 +394,27 @@ impl LockGuard {
         self.claim.is_none()
     }
 
-    /// Passes the hold on under tokens that were just reserved. If nobody is left to take it, it is given
-    /// back.
+    /// Passes the hold on under tokens that were just reserved. If no task takes it, it is released.
     fn pass_under(&mut self, tokens: TokenRange, yielded: bool) {
         if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
             self.claim = succession.reserved(tokens, yielded).pass(self.hold.lease(), claim).err();
         }
     }
 
-    /// Returns the tokens to reserve, if the server is asked for some in place of a plain release.
+    /// Returns the tokens to reserve, if a reservation replaces the plain release.
     fn reservation(&self) -> Option<Reservation> {
         let succession = self.succession.as_ref().filter(|_| self.may_pass())?;
         succession.reservation(&self.hold.lease())
     }
 
-    /// Returns true if the hold can pass to another: nothing about it is in doubt, and enough of it is left.
+    /// Returns true if the hold can pass to another task: its state is certain, and enough time is left.
     fn may_pass(&self) -> bool {
         let now = self.shared.options.clock.now();
         self.claim.as_ref().is_some_and(OwnedClaim::is_held)
             && is_worth_passing(&self.hold.lease(), now)
     }
 
-    /// Takes the lease out of the guard. From then on nobody renews it, and nobody gives it back.
+    /// Takes the lease out of the guard. From then on it is neither renewed nor released.
     ///
     /// # Errors
     /// - [`LockError::Lost`] if the lock is lost.
@@ -433,9 +428,9 @@ impl LockGuard {
         Ok(lease)
     }
 
-    /// Returns true if this guard alone ends the hold: no other guard shares it, and it has not ended.
+    /// Returns true if this guard alone ends the hold: no other guard shares it, and the hold has not ended.
     fn is_last(&mut self) -> bool {
-        // C43: the last guard of a hold has what is given back.
+        // C43: the last guard of a hold gives it back.
         if let Some((by, joint)) = self.joint.take()
             && let Some(last) = self.shared.joint_holds.last(&by, joint)
         {
@@ -451,8 +446,8 @@ impl LockGuard {
         }
     }
 
-    /// Holds no more on this side. What is on the server is left alone if the lease has been attached
-    /// again since it was lost: it belongs to the later guard then.
+    /// Ends the hold on this side. If the lease was attached again after a loss, the hold on the server belongs to
+    /// the later guard and stays.
     fn stop_holding(&mut self) -> Registration {
         let registration = self.shared.drop_hold(&self.hold);
         if registration.is_superseded()
@@ -466,7 +461,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        // A shutdown waits for it. It is dropped after the claim, which counts for itself from then on.
+        // A shutdown waits for it. It is dropped after the claim, which is counted by itself from then on.
         let _in_flight = self.shared.janitor.begin();
         if !self.is_last() {
             return;
@@ -477,13 +472,13 @@ impl Drop for LockGuard {
         }
         let _ = self.stop_holding();
         let Some(mut claim) = self.claim.take() else { return };
-        // C20: the janitor gives back; the drop itself sends nothing, in or outside a runtime.
+        // C20: the janitor gives back; the drop itself sends nothing, inside or outside a runtime.
         if self.shared.has_runtime() {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();
         }
         claim.keep_as(&self.hold.lease());
-        // After an eviction there is nothing of ours left; a shutdown has given it back already.
+        // After an eviction the server has nothing of ours; after a shutdown it is given back already.
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();
         }

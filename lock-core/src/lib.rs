@@ -1,8 +1,7 @@
-//! The contract of Leasehold's distributed locks, and everything that is written once for all
-//! backends.
+//! The contract of Leasehold's distributed locks, and everything that all backends share.
 //!
-//! Applications use the facade `leasehold`; authors of backends implement [`DistributedLock`] with the
-//! help of [`backend`], and hold their work against the conformance suite of `lock-testkit`.
+//! Applications use the facade `leasehold`. Authors of backends implement [`DistributedLock`] with the help of
+//! [`backend`], and test it with the conformance suite of `lock-testkit`.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -15,23 +14,22 @@
 //! # Ok(()) }
 //! ```
 //!
-//! # What is promised
-//! A lock with a lease is exclusive **in token order**: a resource that checks tokens accepts the
-//! writes of one holder at a time, in the order in which the lock was granted, whatever pauses,
-//! partitions and clocks do. It is exclusive **in time** only while clocks run at about the same
-//! rate and the store loses nothing. Where that is not enough, check the token at the resource: see
-//! [`Fence`].
+//! # Guarantees
+//! A lock with a lease is exclusive **in token order**: a resource that checks tokens accepts the writes of one
+//! holder at a time, in the order of the grants. This holds for all pauses, partitions and clocks. A lock is
+//! exclusive **in time** only while clocks run at about the same rate and the store loses nothing. Where that is not
+//! enough, check the token at the resource: see [`Fence`].
 //!
-//! The clauses of the contract have numbers, such as C5; comments and tests cite them. They are listed in
-//! `docs/contract.md` of the repository.
+//! The clauses of the contract have numbers, such as C5, which comments and tests cite. `docs/contract.md` of the
+//! repository lists them.
 //!
-//! # Who does what
-//! - [`LockClient`] is what an application holds; it makes [`LockGuard`]s, renews them in batches,
-//!   and gives back what was dropped.
-//! - [`DistributedLock`] is what a backend implements: each method asks the server once.
+//! # Main types
+//! - [`LockClient`] is the application's handle. It makes [`LockGuard`]s, renews them in batches, and gives back
+//!   dropped ones.
+//! - [`DistributedLock`] is the trait of a backend: each method asks the server once.
 //! - [`Lease`] is the proof of a hold, as plain data.
-//! - [`Admin`] is for operators: it shows who holds what, and ends a hold by force. [`LockAdmin`] is the part
-//!   of a backend behind it.
+//! - [`Admin`] is for operators: it shows holders, and ends holds by force. [`LockAdmin`] is the part of a backend
+//!   behind it.
 //! - [`MemoryBackend`] is the executable specification: the same contract within one process.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -21,11 +21,11 @@ use crate::model::{
     Ttl, Wakeup, Whom,
 };
 
-/// Locks within one process: for tests, for programs that run as one process, and as the model
-/// against which the other backends are checked.
+/// Locks within one process: for tests, and for programs of a single process. It is also the model for the tests of
+/// the other backends.
 ///
-/// Clones share their locks. It follows Tokio's paused time. It is no mutex to be fast with; for
-/// plain exclusion between tasks use `tokio::sync::Mutex`.
+/// Clones share their locks. It follows Tokio's paused time. It is not made for speed; for plain exclusion between
+/// tasks use `tokio::sync::Mutex`.
 #[derive(Clone, Debug)]
 pub struct MemoryBackend {
     clock: Arc<dyn Clock>,
@@ -36,7 +36,7 @@ pub struct MemoryBackend {
 #[derive(Debug, Default)]
 struct Store {
     locks: HashMap<LockName, Lock>,
-    /// The greatest token ever granted, of whatever lock.
+    /// The greatest token that was ever granted, for any lock.
     last_token: Option<FencingToken>,
     withdrawn: Withdrawals,
     watchers: Watchers,
@@ -63,12 +63,12 @@ struct Waiter {
 }
 
 impl MemoryBackend {
-    /// A store without locks, by the machine's clock.
+    /// A store without locks, with the machine's clock.
     pub fn new() -> Self {
         Self::with_clock(Arc::new(SystemClock))
     }
 
-    /// A store without locks, by a clock of the caller's.
+    /// A store without locks, with the caller's clock.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         let started = clock.now();
         Self { clock, started, store: Arc::default() }
@@ -101,7 +101,7 @@ impl MemoryBackend {
             return Ok(Attempt::Granted(grant));
         }
         match lock.holds.admission(claim.kind) {
-            // C34: not past those who wait.
+            // C34: waiters are not overtaken.
             Admission::Fits(slots) if lock.queue.is_empty() => {
                 let grant = store.grant(claim, slots, now, self.clock.wall())?;
                 Ok(Attempt::Granted(grant.at(self.server_time(now))))
@@ -119,7 +119,7 @@ impl MemoryBackend {
         }
     }
 
-    /// A hold or a place of the lock may have ended: lets in those that fit then, and tells those that watch.
+    /// After a hold or a place may have ended: grants to the waiters that fit, and signals observers.
     fn ended(&self, store: &mut Store, name: &LockName, now: Moment) -> Result<(), BackendError> {
         self.hand_over(store, name, now)?;
         store.watchers.tell(name);
@@ -127,7 +127,7 @@ impl MemoryBackend {
         Ok(())
     }
 
-    /// Lets in all at the head of the queue that fit together (C34), and takes out those that have gone.
+    /// Grants to all at the head of the queue that fit together (C34), and removes waiters that have gone.
     fn hand_over(
         &self,
         store: &mut Store,
@@ -215,7 +215,7 @@ impl DistributedLock for MemoryBackend {
                 lock.holds.end(*owner);
             }
         }
-        // C34: also where all of them only waited, since those behind them may fit.
+        // C34: also if all of them only waited, since the waiters behind them may fit.
         self.ended(&mut store, name, now)
     }
 
@@ -241,7 +241,7 @@ impl AcquiresSeveral for MemoryBackend {
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let (now, mut store) = (self.clock.now(), self.store());
         let attempts = claims.iter().map(|claim| self.attempt(&mut store, claim, None, now));
-        // C39: no further than to the first that is refused.
+        // C39: stops at the first claim that is refused.
         let granted = attempts.map_while(|attempt| match attempt {
             Ok(Attempt::Granted(grant)) => Some(grant),
             Ok(Attempt::Busy(_)) | Err(_) => None,
@@ -310,7 +310,7 @@ impl LockAdmin for MemoryBackend {
         Ok(self.store().state(name, now))
     }
 
-    /// All but the end of a TTL, which is nobody's act.
+    /// Signals all changes but an expiry, at which no code runs.
     fn changes(&self, name: &LockName) -> Option<Changes> {
         Some(self.store().watchers.add(name))
     }
@@ -372,17 +372,17 @@ impl Store {
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 
-    /// One more than the last, or the time in microseconds, so that tokens also grow from one run
-    /// of the process to the next.
+    /// Returns the last token plus one, or the time in microseconds if that is greater, so that tokens also grow from
+    /// one run of the process to the next.
     fn next_token(&mut self, wall: SystemTime) -> Result<FencingToken, BackendError> {
-        // C22: greater than all before, also those of an earlier run.
+        // C22: greater than all tokens before, also those of an earlier run.
         let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
         let token = next_token(self.last_token, wall).map_err(out_of_tokens)?;
         self.last_token = Some(token);
         Ok(token)
     }
 
-    /// Reserves the tokens that follow the last, as long as none of them is ahead of the clock.
+    /// Reserves the tokens after the last one, if none of them is ahead of the clock.
     fn reserve(&mut self, hold: &Reservation, now: Moment, wall: SystemTime) -> Option<TokenRange> {
         self.expire(&hold.name, now);
         let lock = self.locks.get(&hold.name);
@@ -407,7 +407,7 @@ impl Store {
         }
     }
 
-    /// The hold is nobody's from now on, and ends after `delay`.
+    /// Leaves the hold to nobody from now on; it ends after `delay`.
     fn release_after(
         &mut self,
         name: &LockName,
@@ -425,7 +425,7 @@ impl Store {
 
     fn record(&mut self, record: &Record, now: Moment) -> Recording {
         self.expire(&record.name, now);
-        // C42: only the hold that the run was under records it.
+        // C42: only the hold of the run can record it.
         let lock = self.locks.get(&record.name);
         if !lock.is_some_and(|lock| lock.holds.has(record.owner, record.token)) {
             return Recording::Lost;
@@ -463,8 +463,8 @@ impl Lock {
         self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
     }
 
-    /// Takes a place at the end of the queue, or keeps the one there is, with the claim's TTL and label from now on;
-    /// says how many are before.
+    /// Takes a place at the end of the queue, or keeps the present place, with the claim's TTL and label from now on.
+    /// Returns the number of waiters before it.
     fn enqueue(&mut self, claim: &Claim, waiter: &WaiterHandle) -> u64 {
         self.queue.retain(|waiter| !waiter.waiter.is_closed());
         let place = self.queue.iter().position(|waiter| waiter.claim.owner == claim.owner);

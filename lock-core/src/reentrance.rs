@@ -14,10 +14,10 @@ use crate::model::{Kind, LockError, LockRequest, Reentrance};
 ///                     └── another of `me` is granted first ───▶ leaves the queue, and shares that hold
 /// ```
 ///
-/// Each of those that ask at once waits by itself, so none depends on another that may be cancelled.
+/// Requests at the same time wait separately, so that none depends on another that may be cancelled.
 ///
 /// # Cancel safety
-/// If the future is dropped, what it acquired is given back, and a hold of others goes on.
+/// If the future is dropped, its own acquisition is given back, and a hold of others goes on.
 pub(crate) async fn acquire(
     shared: &Arc<Shared>,
     me: &Reentrance,
@@ -40,25 +40,25 @@ pub(crate) async fn acquire(
     Ok(guard)
 }
 
-/// A guard of the hold that is shared, if there is one.
+/// Returns a guard of the shared hold, if there is one.
 fn held(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
     let found = part_of_hold(shared, by);
-    // An exclusive holder reads under its own hold too. A shared holder does not write under its own.
+    // A holder of an exclusive hold also reads under it. A holder of a shared hold does not write under it.
     let alone = || part_of_hold(shared, &JointHolder { kind: Kind::Exclusive, ..by.clone() });
     found.or_else(|| (by.kind == Kind::Shared).then(alone).flatten())
 }
 
 fn part_of_hold(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
     let joint = shared.joint_holds.find(by)?;
-    // A loss is final: what is lost is acquired anew.
+    // A loss is final: a lost lock is acquired anew.
     Some(LockGuard::joint(shared.clone(), by.clone(), joint)).filter(LockGuard::is_held)
 }
 
-/// Shares what was acquired with those that ask from now on.
+/// Shares an acquired hold with later requests.
 fn share(shared: &Arc<Shared>, by: &JointHolder, acquired: Acquired) -> LockGuard {
     let is_held = |first: &Acquired| first.hold.lost_reason().is_none();
     let (joint, second) = shared.joint_holds.add(by.clone(), acquired, is_held);
-    // A guard gives back what another of `me` was granted before.
+    // The drop releases this hold if another request of `me` was granted before.
     drop(second.map(|second| LockGuard::new(shared.clone(), second)));
     LockGuard::joint(shared.clone(), by.clone(), joint)
 }

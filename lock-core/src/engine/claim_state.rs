@@ -19,8 +19,8 @@
 /// | `Held` | the hold | release |
 /// | `HeldUnresolved` | the hold; and a request of it may come late | withdraw |
 ///
-/// "May come late" is said of a request that was never answered: it could take the lock after the release, and nobody
-/// would use that hold. A withdrawal refuses such a request, a release does not.
+/// A request that was never answered may come late: it could take the lock after the release, and nobody would use
+/// that hold. A withdrawal refuses such a request, a release does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ClaimState {
     #[default]

@@ -1,11 +1,11 @@
-//! Specification of a lock (C33 to C38), as plain as can be: slow, in milliseconds, and with nothing that the backends
-//! share. The memory backend is tested against it.
+//! Specification of a lock (C33 to C38), as plain as possible: slow, in milliseconds, and without any code of the
+//! backends. The memory backend is tested against it.
 
 use std::collections::HashSet;
 
 use crate::model::Kind;
 
-/// A lock, those who hold it, and those who wait. Everybody is a number.
+/// A lock, its holders and its waiters. Each client is a number.
 #[derive(Debug, Default)]
 pub(super) struct Specification {
     pub(super) now: u64,
@@ -13,7 +13,7 @@ pub(super) struct Specification {
     pub(super) holders: Vec<Hold>,
     /// The waiters, in the order of their arrival, with their requests.
     pub(super) queue: Vec<Asked>,
-    /// Clients that have gone without a word.
+    /// Clients that have gone without a release.
     gone: HashSet<usize>,
     withdrawn: HashSet<usize>,
     /// Number of grants so far.
@@ -49,7 +49,7 @@ pub(super) enum Told {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Answer {
     Granted(usize, Vec<u16>),
-    /// And how many are before it, if it waits.
+    /// With the number of waiters before it, if it waits.
     Busy(Option<usize>),
     Conflict(u16),
     Refused,
@@ -116,7 +116,7 @@ impl Specification {
         self.holders.retain(|hold| self.now < hold.ends);
     }
 
-    /// C34: all at the head that fit together, and nobody past one who waits.
+    /// C34: grants to all at the head that fit together, and to nobody behind a waiter.
     fn let_in(&mut self) {
         self.end_expired();
         while let Some(&first) = self.queue.first() {
@@ -134,7 +134,7 @@ impl Specification {
         }
     }
 
-    /// C33: beside all who hold, and with enough permits left.
+    /// C33: returns true if the kind fits beside all holders, with enough permits left.
     fn fits(&self, kind: Kind) -> bool {
         let taken: u16 = self.holders.iter().map(|hold| hold.kind.slots()).sum();
         let beside = |held: Kind| match kind {
@@ -145,13 +145,13 @@ impl Specification {
         self.holders.iter().all(|hold| beside(hold.kind)) && taken + kind.slots() <= kind.permits()
     }
 
-    /// C33: the number of permits of those who hold, if it is another than that of `kind`.
+    /// C33: returns the number of permits of the holders, if it differs from that of `kind`.
     fn other_number(&self, kind: Kind) -> Option<u16> {
         let held = self.holders.first()?.kind.permits();
         (kind.permits() > 0 && held > 0 && held != kind.permits()).then_some(held)
     }
 
-    /// C36: with the lowest slots that nobody has.
+    /// C36: grants with the lowest free slots.
     fn grant(&mut self, asked: Asked) -> (usize, Vec<u16>) {
         let taken = |slot: &u16| self.holders.iter().any(|hold| hold.slots.contains(slot));
         let free = (0..asked.kind.permits()).filter(|slot| !taken(slot));

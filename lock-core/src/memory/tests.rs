@@ -1,4 +1,4 @@
-//! Random histories of one lock must come to what the specification says.
+//! Compares random histories of one lock with the specification.
 
 use crate::backend::DistributedLockExt;
 use futures_util::FutureExt;
@@ -22,17 +22,17 @@ const LONGEST: usize = 40;
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// And whether it waits.
+    /// True if the request waits.
     Ask(usize, bool),
-    /// The hold that it had last.
+    /// Extends the hold that the client had last.
     Extend(usize),
     Release(usize),
     Withdraw(usize),
-    /// Its client goes without a word.
+    /// The client goes without a release.
     Leave(usize),
     Evict(usize),
     EvictAll,
-    /// Milliseconds go by.
+    /// So many milliseconds pass.
     Pass(u64),
 }
 
@@ -83,7 +83,7 @@ fn c34_every_history_comes_to_what_the_specification_says() {
     outcome.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Result of a step: the answer, the news for each client, and the lock as others see it.
+/// Result of a step: the answer, the news for each client, and the lock as observers see it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     answer: Answer,
@@ -93,7 +93,7 @@ struct Seen {
     waiters: usize,
 }
 
-/// One lock of the memory backend, in virtual time, and what is to become of it.
+/// One lock of the memory backend in virtual time, with its specification.
 struct Run {
     clock: Arc<FakeClock>,
     backend: MemoryBackend,
@@ -101,7 +101,7 @@ struct Run {
     waiters: Vec<(WaiterHandle, Option<WaiterEvents>)>,
     /// The tokens of all grants, in their order.
     tokens: Vec<FencingToken>,
-    /// Grant that each client had last, and had before the step.
+    /// Last grant of each client before the step.
     last: Vec<usize>,
     asked: Vec<usize>,
     specification: Specification,
@@ -130,7 +130,7 @@ impl Run {
         }
     }
 
-    /// Returns the result of the step, and the result that was due.
+    /// Returns the result of the step, and the expected result.
     fn take(&mut self, step: Step) -> (Seen, Seen) {
         let (answer, expected) = (self.made(step), self.specified(step));
         let (told, holders, waiters) = (self.told(), self.holders(), self.state().waiters);
@@ -250,14 +250,14 @@ impl Run {
         self.claims.iter().position(is_it).expect("one of ours")
     }
 
-    /// Notes a grant, and says which it was.
+    /// Notes a grant, and returns its number.
     fn granted(&mut self, who: usize, grant: &Grant) -> usize {
         self.last[who] = self.number(grant.token);
         self.last[who]
     }
 
-    /// C22, C35: each grant has a token that is greater than all before. So the new tokens of a step, which
-    /// all belong to holders, follow each other in the order of the grants.
+    /// C22, C35: the token of each grant is greater than all before. So the new tokens of a step, which all belong to
+    /// holders, are in the order of the grants.
     fn number(&mut self, token: FencingToken) -> usize {
         for holder in self.state().holders {
             let new = holder.token.expect("one of ours");

@@ -8,14 +8,14 @@ use tokio::sync::watch;
 use crate::backend::Changes;
 use crate::model::LockName;
 
-/// Observers to tell of changes, by lock (C44).
+/// The observers of each lock, which receive its changes (C44).
 #[derive(Debug, Default)]
 pub(super) struct Watchers {
     by_name: HashMap<LockName, watch::Sender<()>>,
 }
 
 impl Watchers {
-    /// Tells of the changes of a lock from now on.
+    /// Adds an observer, which receives the changes of a lock from now on.
     pub(super) fn add(&mut self, name: &LockName) -> Changes {
         self.by_name.retain(|_, watchers| watchers.receiver_count() > 0);
         let told = self.by_name.entry(name.clone()).or_default().subscribe();
@@ -25,7 +25,7 @@ impl Watchers {
         }))
     }
 
-    /// A lock may have changed.
+    /// Signals that a lock may have changed.
     pub(super) fn tell(&self, name: &LockName) {
         if let Some(watchers) = self.by_name.get(name) {
             watchers.send_replace(());

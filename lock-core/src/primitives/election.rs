@@ -12,7 +12,7 @@ use crate::model::{
 };
 
 impl LockClient {
-    /// The election of a leader: the candidate that holds the lock of this name leads (C40).
+    /// Returns the election of this name: the candidate that holds the lock of this name leads (C40).
     ///
     /// Nothing is sent, and nothing is checked, before the election is used.
     ///
@@ -34,21 +34,19 @@ impl LockClient {
     }
 }
 
-/// The election of a leader, by [`LockClient::election`]: it is built on a lock alone, and is as good as the
-/// lock.
+/// The election of a leader, by [`LockClient::election`]. It is built on a lock alone, and is as safe as the lock.
 ///
-/// **A leader may believe that it leads when it does not any more**: one that was paused, or whose clock runs
-/// slow, learns of its end late. Two may act as leaders at the same time. Therefore send the
-/// [term](Leadership::term) with each write, and let the resource refuse smaller ones (see
-/// [`Fence`](crate::Fence)).
+/// **A leader may believe that it leads when its term is over**: a leader that was paused, or whose clock runs slow,
+/// learns of its end late. Two may act as leaders at the same time. Therefore send the [term](Leadership::term) with
+/// each write, and let the resource refuse smaller ones (see [`Fence`](crate::Fence)).
 ///
-/// A leader whose work takes a while to stop is to stop believing earlier: a
-/// [margin](crate::ClientOptions::drift) that is taken off each TTL ends its belief so long before another can lead.
+/// A leader whose work needs time to stop must stop believing earlier: set a [margin](crate::ClientOptions::drift).
+/// It is subtracted from each TTL, so the leader's belief ends by this margin before another can lead.
 ///
-/// When a leader dies, the next candidate leads after the TTL at the latest; a leader that
-/// [resigns](Leadership::resign) hands over at once. A candidate that is elected while its process stands still costs
-/// the next one a TTL at the most. Candidates are elected first come, first served where
-/// the backend's [`Capabilities`](crate::Capabilities) say so.
+/// When a leader dies, the next candidate leads after the TTL at the latest. A leader that
+/// [resigns](Leadership::resign) hands over at once. A candidate that is elected while its process is stopped costs
+/// the next one a TTL at the most. Candidates are elected first come, first served where the backend's
+/// [`Capabilities`](crate::Capabilities) say so.
 #[derive(Clone, Debug)]
 #[must_use = "an election does nothing until it is used"]
 pub struct Election {
@@ -63,23 +61,23 @@ impl Election {
         Self { request: self.request.wait(wait), ..self }
     }
 
-    /// For which TTL a leader is elected; default as for any [request](LockRequest::ttl).
+    /// Sets the TTL of a leader; default as for any [request](LockRequest::ttl).
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { request: self.request.ttl(ttl), ..self }
     }
 
-    /// Sets the candidate's label for those who look, such as the name of this host; default as for any
+    /// Sets the candidate's label for observers, such as the name of this host; default as for any
     /// [request](LockRequest::label).
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { request: self.request.label(label), ..self }
     }
 
-    /// Calls `listener` while the candidate waits, as that of any [request](LockRequest::on_wait).
+    /// Calls `listener` while the candidate waits, as for any [request](LockRequest::on_wait).
     pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
         Self { request: self.request.on_wait(listener), ..self }
     }
 
-    /// Calls `listener` while an endless campaign bears an outage: each time that the server has not answered for five
+    /// Calls `listener` during an outage in an endless campaign: each time that the server has not answered for five
     /// request time-outs. It must not block.
     pub fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
         Self { on_outage: Listener::new(listener), ..self }
@@ -91,18 +89,17 @@ impl Election {
     }
 
     /// Waits to be elected.
-    ///
-    /// Each term is a grant of the server's own, also among candidates of one client, so that all who look see
-    /// each leader. Two campaigns of one program are two candidates: a program that leads and campaigns again waits for
+    /// Each term is its own grant of the server, also among candidates of one client, so that all observers see each
+    /// leader. Two campaigns of one program are two candidates: a program that leads and campaigns again waits for
     /// itself.
     ///
-    /// **An endless campaign goes on through an outage**, however long, and takes a new place in the queue after it:
-    /// [`on_outage`](Self::on_outage) and a warning of `tracing` tell of it. A campaign with a bounded
-    /// [`wait`](Self::wait) ends with it.
+    /// **An endless campaign goes on through an outage**, however long, and takes a new place in the queue after it.
+    /// [`on_outage`](Self::on_outage) and a warning of `tracing` report the outage. A campaign with a bounded
+    /// [`wait`](Self::wait) ends with an outage.
     ///
     /// # Errors
-    /// As [`LockClient::acquire`]. Of an endless campaign, an error that is not
-    /// [transient](LockError::is_transient) alone.
+    /// As [`LockClient::acquire`]. An endless campaign returns only errors that are not
+    /// [transient](LockError::is_transient).
     ///
     /// # Cancel safety
     /// As [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
@@ -111,7 +108,7 @@ impl Election {
         let is_endless = request.wait_policy() == Wait::Forever;
         loop {
             match self.stand(&request).await {
-                // An endless wait has borne five request time-outs by then, so this is no busy loop.
+                // An endless wait has lasted five request time-outs by then, so this is no busy loop.
                 Err(error) if is_endless && error.is_transient() => {
                     tracing::warn!(%error, "still a candidate");
                     self.on_outage.tell(&error);
@@ -121,7 +118,7 @@ impl Election {
         }
     }
 
-    /// Waits to be elected, for as long as an acquisition bears an outage.
+    /// Waits to be elected, for as long as an acquisition lasts through an outage.
     async fn stand(&self, request: &LockRequest) -> Result<Leadership, LockError> {
         let shared = &self.client.shared;
         let claim = Claim { owner: OwnerId::of_candidate(), ..request.claim()? };
@@ -133,9 +130,9 @@ impl Election {
 
     /// Returns the present leader; `None` if nobody leads.
     ///
-    /// A leader is a candidate that was elected. A program that [acquires](LockClient::acquire) the lock of this name,
-    /// in whatever kind, keeps all candidates out and leads nobody; [`inspect`](crate::Admin::inspect) shows it. So give
-    /// an election a name that no other lock has.
+    /// A leader is a candidate that was elected. A program that [acquires](LockClient::acquire) the lock of this
+    /// name, in any kind, keeps all candidates out and is no leader; [`inspect`](crate::Admin::inspect) shows it. So
+    /// give an election a name that no other lock has.
     ///
     /// # Errors
     /// As [`inspect`](crate::Admin::inspect).
@@ -146,18 +143,17 @@ impl Election {
         self.client.admin().inspect(self.request.name()).await.map(Leader::of)
     }
 
-    /// A stream of who leads: at once, and after each change.
+    /// Returns a stream of leaders: the present one at once, then each change.
     pub fn observe(&self) -> Observer {
         Observer::new(self.client.admin().watch(self.request.name()))
     }
 }
 
-/// The leadership of one term, which is renewed for as long as this lives: a [`LockGuard`] in the words of
-/// elections.
+/// The leadership of one term. It is renewed while this value lives. It is a [`LockGuard`] in the words of elections.
 ///
 /// # Drop
-/// Dropping it resigns **soon, not at once**, as dropping a guard does; await [`resign`](Self::resign) to
-/// know that the next one may lead.
+/// Dropping it resigns **soon, not at once**, as dropping a guard does. Await [`resign`](Self::resign) to know that
+/// the next candidate may lead.
 #[derive(Debug)]
 #[must_use = "a leadership that is not kept ends at once: bind it to a name, and not to `_`"]
 pub struct Leadership {
@@ -170,22 +166,22 @@ impl Leadership {
         self.guard.name()
     }
 
-    /// The term: greater than that of every leader before. Send it with each write.
+    /// Returns the term: greater than those of all leaders before. Send it with each write.
     pub fn term(&self) -> FencingToken {
         self.guard.token()
     }
 
-    /// Returns true while this leads, by the clock: see [`LockGuard::is_held`].
+    /// Returns true while this candidate leads, by the clock: see [`LockGuard::is_held`].
     pub fn is_held(&self) -> bool {
         self.guard.is_held()
     }
 
-    /// Returns the time until the leader must stop believing, unless a renewal moves that.
+    /// Returns the time until the leader must stop believing. A renewal extends it.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }
 
-    /// Waits until the leadership is lost, and says how that came.
+    /// Waits until the leadership is lost, and returns the reason.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -193,7 +189,7 @@ impl Leadership {
         self.guard.lost().await
     }
 
-    /// A signal of the loss that other tasks can keep.
+    /// Returns a signal of the loss for other tasks.
     pub fn lost_signal(&self) -> LostSignal {
         self.guard.lost_signal()
     }
@@ -212,7 +208,7 @@ impl Leadership {
     /// Ends the leadership, and lets the next candidate lead at once.
     ///
     /// # Errors
-    /// [`LockError::Lost`] if it was over before: another may have led meanwhile. See
+    /// [`LockError::Lost`] if the leadership was over before: another may have led meanwhile. See
     /// [`LockGuard::release`].
     ///
     /// # Cancel safety
@@ -221,7 +217,7 @@ impl Leadership {
         self.guard.release().await
     }
 
-    /// The guard of the lock that was won: for what is done with any lock.
+    /// Returns the guard of the lock, for everything that a lock can do.
     pub fn into_guard(self) -> LockGuard {
         self.guard
     }

@@ -1,4 +1,4 @@
-//! When to look again at what may have changed, and whether it has.
+//! Times of the looks at something that may have changed, and the detection of a change.
 
 use std::fmt;
 use std::future::pending;
@@ -13,14 +13,14 @@ use crate::model::LockError;
 /// Interval of looks without news of a change.
 pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(1);
 
-/// However often something changes, there is a pause between two looks, so that one that watches a busy lock
-/// costs the store no more than a hundred looks a second.
+/// Pause between two looks, however often something changes, so that an observer of a busy lock costs the store at
+/// most a hundred looks a second.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// A span that is longer stands for never.
+/// Longest poll interval. A longer span means never.
 const LONGEST_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Looks at one thing again and again (C44): when it is told of a change, and when the poll is due.
+/// Looks at one thing again and again (C44): after a signal of a change, and when the poll is due.
 ///
 /// ```text
 ///                      told of a change, or the poll is due
@@ -31,7 +31,7 @@ const LONGEST_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 /// ```
 pub(super) struct Looks<T> {
     poll: Duration,
-    /// When to look next, and the earliest moment at which a change lets us look.
+    /// The time of the next look, and the earliest time of a look after a change.
     due: Instant,
     earliest: Instant,
     changes: Option<Changes>,
@@ -40,7 +40,7 @@ pub(super) struct Looks<T> {
     outage: Outage,
 }
 
-/// Reports that the server does not answer.
+/// Reports an outage of the server.
 #[derive(Default)]
 struct Outage {
     listener: Option<Box<Listener>>,
@@ -50,7 +50,7 @@ struct Outage {
 type Listener = dyn Fn(&LockError) + Send + Sync;
 
 impl<T: Clone> Looks<T> {
-    /// Looks at once, and by the poll alone.
+    /// Looks at once, then by the poll alone.
     pub(super) fn new() -> Self {
         let (now, outage) = (Instant::now(), Outage::default());
         Self { poll: DEFAULT_POLL, due: now, earliest: now, changes: None, shown: None, outage }
@@ -65,18 +65,18 @@ impl<T: Clone> Looks<T> {
         Self { outage, ..self }
     }
 
-    /// Is told of changes from now on.
+    /// Listens to signals of changes from now on.
     pub(super) fn listen(&mut self, changes: Option<Changes>) {
         self.changes = changes;
     }
 
-    /// Takes the answer of a look, and says what the stream shows of it; `None` if that is nothing new.
+    /// Takes the answer of a look, and returns the item that the stream shows; `None` if nothing is new.
     pub(super) fn answered(
         &mut self,
         seen: Result<T, LockError>,
         differ: impl Fn(&T, &T) -> bool,
     ) -> Option<Result<T, LockError>> {
-        // Only now: who dropped the future before it had an answer has not looked.
+        // Only now: a caller that dropped the future before an answer has not looked.
         let now = Instant::now();
         (self.due, self.earliest) = (now + self.poll, now + SHORTEST_PAUSE);
         match seen {
@@ -93,11 +93,11 @@ impl<T: Clone> Looks<T> {
         None
     }
 
-    /// Returns when it is time to look: at once the first time. C28: a change that is not told costs one poll
-    /// at most.
+    /// Returns when it is time to look: at once the first time. C28: a change without a signal costs one poll at
+    /// most.
     ///
     /// # Cancel safety
-    /// Dropping the future loses no change: what was told stays due until a look is answered.
+    /// Dropping the future loses no change: the signal stays until a look is answered.
     pub(super) async fn until_due(&mut self) {
         loop {
             tokio::select! {
@@ -112,7 +112,7 @@ impl<T: Clone> Looks<T> {
     }
 }
 
-/// Waits to be told of a change; `None` if nothing more will be told.
+/// Waits for a signal of a change; `None` if no more signals will come.
 async fn told(changes: &mut Option<Changes>) -> Option<()> {
     match changes {
         Some(changes) => changes.next().await,
@@ -121,7 +121,7 @@ async fn told(changes: &mut Option<Changes>) -> Option<()> {
 }
 
 impl Outage {
-    /// Tells of each outage once.
+    /// Reports each outage once.
     fn tell(&mut self, error: &LockError) {
         if !std::mem::replace(&mut self.is_told, true) {
             tracing::warn!(%error, "cannot look for changes now; still watching");

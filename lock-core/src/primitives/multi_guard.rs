@@ -12,8 +12,8 @@ use crate::model::{FencingToken, LockError, LockName, LostReason};
 
 /// Several locks that are held together (C39).
 ///
-/// It is held while all of them are, and lost with the first that is lost. Each lock has a token of its own,
-/// for the resource that it protects. Dropped, it gives all locks back, as a [`LockGuard`] does.
+/// It is held while all locks are held, and lost with the first one that is lost. Each lock has its own token, for
+/// the resource that it protects. Dropping it releases all locks, as with a [`LockGuard`].
 ///
 /// [`LockClient::acquire_all`](crate::LockClient::acquire_all) makes it.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ impl MultiGuard {
         &self.guards
     }
 
-    /// The locks and their fencing tokens, in the order of the names' bytes.
+    /// Returns the locks and their fencing tokens, in the order of the names' bytes.
     pub fn tokens(&self) -> impl Iterator<Item = (&LockName, FencingToken)> {
         self.guards.iter().map(|guard| (guard.name(), guard.token()))
     }
 
-    /// The fencing token of one lock; `None` if it is not one of these.
+    /// Returns the fencing token of one lock; `None` if the lock is not one of these.
     pub fn token(&self, name: impl AsRef<str>) -> Option<FencingToken> {
         self.guards
             .iter()
@@ -56,8 +56,8 @@ impl MultiGuard {
         self.guards.iter().map(LockGuard::remaining).min().unwrap_or_default()
     }
 
-    /// Waits until a lock is lost, and says which one, and how that came. The others are held until this
-    /// guard goes.
+    /// Waits until a lock is lost, and returns its name and the reason. The other locks are held until this guard is
+    /// dropped.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
@@ -70,8 +70,8 @@ impl MultiGuard {
     /// All are renewed until `work` has really ended.
     ///
     /// # Errors
-    /// [`LockError::Lost`] with the name of the lock that was lost before `work` ended, also if `work` kept its thread
-    /// past the loss. What `work` did until then stands: let the resources check the tokens.
+    /// [`LockError::Lost`] with the name of the lock that was lost before `work` ended. This includes work that
+    /// blocked its thread past the loss. The effects of `work` until then stay: let the resources check the tokens.
     ///
     /// # Cancel safety
     /// Dropping the future drops `work`, and leaves the locks held.
@@ -82,18 +82,17 @@ impl MultiGuard {
         };
         let check = || self.guards.iter().try_for_each(LockGuard::error_if_lost);
         let value = while_held(work, lost, check).await?;
-        // C47: the work may have kept its thread past a deadline.
+        // C47: the work may have blocked its thread past a deadline.
         check().map(|()| value)
     }
 
-    /// Ends all holds, at the same time, and tells whether they lasted until now (C47): see
-    /// [`LockGuard::release`].
+    /// Ends all holds at the same time, and reports if they lasted until now (C47): see [`LockGuard::release`].
     ///
     /// # Errors
-    /// [`LockError::Lost`] with the name of a lock that was lost. The others have been released then.
+    /// [`LockError::Lost`] with the name of a lock that was lost. The other locks have been released then.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the janitor gives the locks back.
+    /// If the future is dropped, the janitor releases the locks.
     pub async fn release(self) -> Result<(), LockError> {
         let releases = self.guards.into_iter().map(LockGuard::release);
         join_all(releases).await.into_iter().collect()

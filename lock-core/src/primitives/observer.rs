@@ -17,13 +17,13 @@ pub struct Leader {
     pub term: FencingToken,
     /// The leader's own label.
     pub label: Label,
-    /// Since when it leads, on the server's wall clock, where that is known: see
+    /// The time on the server's wall clock since when it leads, if it is known: see
     /// [`Holder::since`](crate::Holder::since).
     pub since: Option<SystemTime>,
 }
 
 impl Leader {
-    /// The leader in this state. A holder that was no candidate was not elected.
+    /// Returns the leader in this state. A holder that was no candidate is no leader.
     pub(super) fn of(state: LockState) -> Option<Self> {
         let shows_candidate =
             |holder: &Holder| holder.owner.as_deref().is_some_and(OwnerId::shows_candidate);
@@ -32,20 +32,19 @@ impl Leader {
     }
 }
 
-/// A stream of who leads: at once, and after each change.
+/// A stream of leaders: the present one at once, then each change.
 ///
-/// - It **never shows a smaller term** than before, also where the store answers out of order, as one does
-///   whose replica lags.
-/// - It **never misses the last change**, though leaders that come and go between two looks are not
-///   shown.
+/// - It **never shows a smaller term** than before, even if the store answers out of order, as a store with a lagging
+///   replica does.
+/// - It **never misses the last change**. Leaders that come and go between two looks are not shown.
 /// - All observers of an election see its leaders in the same order, since terms grow; some may see leaders
 ///   that others miss.
 ///
-/// What it shows may be over by then, and a leader that it does not show any more may still believe: let the
-/// resource check the term of each write.
+/// An item may be outdated when it is shown, and a leader that is no longer shown may still believe that it leads:
+/// let the resource check the term of each write.
 ///
-/// A store that lost its data may begin with smaller terms, which are not shown until they are greater. How
-/// soon changes are seen, and what becomes of an outage, is as with a [`LockWatch`].
+/// A store that lost its data may begin with smaller terms. They are not shown until they are greater. The delay of
+/// changes and the behaviour in an outage are those of a [`LockWatch`].
 #[derive(Debug)]
 #[must_use = "an observer does nothing until it is asked"]
 pub struct Observer {
@@ -69,7 +68,7 @@ impl Observer {
         Self { watch: self.watch.on_outage(listener), ..self }
     }
 
-    /// Waits for the next change of who leads: at once the first time. `None` if nobody leads.
+    /// Waits for the next change of the leader: at once the first time. `None` means that nobody leads.
     ///
     /// # Errors
     /// As [`LockWatch::next`].
@@ -85,7 +84,7 @@ impl Observer {
         }
     }
 
-    /// The same as a [`Stream`], which never ends.
+    /// Returns the same as a [`Stream`] that never ends.
     pub fn into_stream(
         self,
     ) -> Pin<Box<dyn Stream<Item = Result<Option<Leader>, LockError>> + Send>> {
@@ -97,7 +96,7 @@ impl Observer {
 #[derive(Debug, Default)]
 struct Filter {
     greatest: Option<FencingToken>,
-    /// The term that was shown last; `Some(None)` if it was that nobody leads, and `None` before the first.
+    /// The term that was shown last; `Some(None)` if nobody led then, and `None` before the first item.
     last: Option<Option<FencingToken>>,
 }
 
@@ -105,12 +104,12 @@ impl Filter {
     /// Records `leader`; returns true if it differs from the last one shown.
     fn shows(&mut self, leader: &Option<Leader>) -> bool {
         let term = leader.as_ref().map(|leader| leader.term);
-        // C40: an answer that was overtaken. The next look finds the leader of now.
+        // C40: an answer that was overtaken. The next look finds the present leader.
         if term.is_some() && term < self.greatest {
             return false;
         }
         self.greatest = self.greatest.max(term);
-        // Of a leader that has just been elected the store may tell more later, such as since when it leads.
+        // The store may later show more about a leader that has just been elected, such as the time of its election.
         self.last.replace(term) != Some(term)
     }
 }

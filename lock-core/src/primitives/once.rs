@@ -1,4 +1,4 @@
-//! A job that several processes start at about the same time, and one runs.
+//! A job that several processes start at about the same time, and only one runs.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::model::{
     Occurrence, Record, Ttl, Wait,
 };
 
-/// A record is kept for a week unless it is said otherwise.
+/// Default time for which a record is kept: a week.
 const REMEMBER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Outcome of a run once: see [`LockClient::once`].
@@ -21,10 +21,10 @@ const REMEMBER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub enum OnceOutcome<T> {
     /// The work ran here.
     Ran(T),
-    /// Another has the lock: it runs the job now, or ran it less than [`at_least`](Once::at_least) ago. The
-    /// label says who that is, and the TTL left until when the lock is held unless it is renewed.
+    /// Another has the lock: it runs the job now, or ran it less than [`at_least`](Once::at_least) ago. The label
+    /// names it. The TTL left is the time until the lock is free, unless it is renewed.
     Skipped(Contention),
-    /// This [occurrence](Once::occurrence) ran before and ended well, under this token.
+    /// This [occurrence](Once::occurrence) ran before and succeeded, under this token.
     Done(FencingToken),
 }
 
@@ -46,7 +46,7 @@ impl<T> OnceOutcome<T> {
     }
 }
 
-/// A job that several processes start at about the same time, and one runs: see [`LockClient::once`].
+/// A job that several processes start at about the same time, and only one runs: see [`LockClient::once`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing runs until it is told to"]
 pub struct Once {
@@ -58,10 +58,10 @@ pub struct Once {
 }
 
 impl LockClient {
-    /// A job that several processes start at about the same time, and one runs: a nightly job that is in the
-    /// crontab of each host. It is what ShedLock does, with a fencing token.
+    /// Returns a job that several processes start at about the same time, and only one runs, such as a nightly job in
+    /// the crontab of each host. It is what ShedLock does, with a fencing token.
     ///
-    /// It never waits: who comes second is told so, and does nothing. Under another name it is another job.
+    /// It never waits: a process that comes second is skipped. Another name is another job.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -83,55 +83,54 @@ impl LockClient {
 }
 
 impl Once {
-    /// Keeps others out for `span` from the start by the server's clock, however short the run is: 10 ms to
-    /// 24 h. Hosts whose clocks differ by less do not run the job one after the other. By default it may start
-    /// again as soon as it has ended.
+    /// Keeps others out for `span` from the start, on the server's clock, however short the run is: 10 ms to 24 h.
+    /// Hosts whose clocks differ by less do not run the job one after the other. By default the job may start again
+    /// as soon as it has ended.
     ///
-    /// It holds also if the run fails, is cancelled, or the process dies. Before the run starts, the lock is made to
-    /// last for this span, by one more request if the TTL is shorter. A lock that is given back earlier stays held by
-    /// nobody until the span is over. Only a store that loses its data, or an operator who evicts, lets others in
-    /// earlier. Renewals come at the pace of the TTL, so that a loss is noticed within a third of it.
+    /// This holds even if the run fails, is cancelled, or the process dies. Before the run starts, the lock is
+    /// extended to this span, by one more request if the TTL is shorter. After an earlier release the lock stays
+    /// held, by nobody, until the span is over. Others get in earlier only if the store loses its data, or an
+    /// operator evicts. Renewals come at the pace of the TTL, so that a loss is noticed within a third of it.
     pub fn at_least(self, span: Duration) -> Self {
         Self { at_least: Some(span), ..self }
     }
 
-    /// Stops renewing `span` after the start, so that a run that hangs loses the lock, and is dropped, at the
-    /// latest one TTL later. Within [`at_least`](Self::at_least) the run ends then too, and others are kept out to the
-    /// end of that span. By default it is renewed for as long as the work takes.
+    /// Stops renewing `span` after the start. So a run that hangs loses the lock, and is dropped, at the latest one
+    /// TTL later. Within [`at_least`](Self::at_least) the run ends then too, but others are kept out to the end of
+    /// that span. By default the lock is renewed for as long as the work takes.
     pub fn at_most(self, span: Duration) -> Self {
         Self { request: self.request.max_hold(span), ..self }
     }
 
-    /// Sets the occurrence, such as the day that the run is for: 1 to 512 bytes without control characters. A run that
-    /// ended well is recorded beside the lock, and a later run of the same occurrence is
-    /// [`Done`](OnceOutcome::Done). By default nothing is recorded.
+    /// Sets the occurrence, such as the day of the run: 1 to 512 bytes without control characters. A run that
+    /// succeeded is recorded beside the lock, and a later run of the same occurrence is [`Done`](OnceOutcome::Done).
+    /// By default nothing is recorded.
     pub fn occurrence(self, occurrence: impl AsRef<str>) -> Self {
         Self { occurrence: Some(occurrence.as_ref().to_owned()), ..self }
     }
 
-    /// Sets the time for which a run that ended well is remembered: 10 ms to ten years; default 7 days. It serves
-    /// with an [`occurrence`](Self::occurrence) alone.
+    /// Sets the time for which a successful run is remembered: 10 ms to ten years; default 7 days. It has an effect
+    /// only with an [`occurrence`](Self::occurrence).
     pub fn remember(self, span: Duration) -> Self {
         Self { remember: span, ..self }
     }
 
-    /// Sets the time for which the server keeps the lock unrenewed; default as for any
-    /// [request](LockRequest::ttl). If the process dies, others get in after it, or after
-    /// [`at_least`](Self::at_least) from the start if that is later.
+    /// Sets the time for which the server keeps the lock unrenewed; default as for any [request](LockRequest::ttl).
+    /// If the process dies, others get in after this time, or after [`at_least`](Self::at_least) from the start if
+    /// that is later.
     pub fn ttl(self, ttl: Duration) -> Self {
         Self { request: self.request.ttl(ttl), ..self }
     }
 
-    /// Sets the label of the run for those that are skipped; default as for any
-    /// [request](LockRequest::label).
+    /// Sets the label of the run, which skipped processes see; default as for any [request](LockRequest::label).
     pub fn label(self, label: impl AsRef<str>) -> Self {
         Self { request: self.request.label(label), ..self }
     }
 
-    /// Runs `work`, unless another has the lock or this occurrence is done. To end at all is to end well:
-    /// for work that may fail there is [`try_run`](Self::try_run).
+    /// Runs `work`, unless another has the lock or this occurrence is done. Work that ends counts as successful; for
+    /// work that may fail use [`try_run`](Self::try_run).
     ///
-    /// The work is given the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]).
+    /// The work receives the guard, for its token. It is dropped if the lock is lost ([`LockGuard::run`]).
     ///
     /// # Errors
     /// As [`try_run`](Self::try_run).
@@ -147,14 +146,13 @@ impl Once {
         Ok(outcome.map(|Finished { value: Ok(value), hold }| Finished { value, hold }))
     }
 
-    /// Runs `work`, unless another has the lock or this occurrence is done. Work that returns an error has
-    /// failed: it is not recorded, and the next one that starts this occurrence runs it. Its error is the
+    /// Runs `work`, unless another has the lock or this occurrence is done. Work that returns an error has failed: it
+    /// is not recorded, and the next process that starts this occurrence runs it. Its error is the
     /// [value](Finished::value).
     ///
-    /// Work that has ended is never turned into an error: its value comes back, and apart from it, in
-    /// [`Finished::hold`], whether the lock was held to the end ([`LockError::Lost`]: another run may have begun,
-    /// and this one is not recorded) and whether the run is recorded, if it is to be
-    /// ([`LockError::Unrecorded`]: it may run again).
+    /// Work that has ended never becomes an error: its value is returned. Beside it, [`Finished::hold`] is
+    /// [`LockError::Lost`] if the lock was not held to the end: another run may have begun, and this one is not
+    /// recorded. It is [`LockError::Unrecorded`] if the record failed: the occurrence may run again.
     ///
     /// # Errors
     /// The work did not begin, except for the last:
@@ -165,13 +163,13 @@ impl Once {
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as
     ///   [`acquire`](LockClient::acquire).
-    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. What it did until
-    ///   then stands: let the resource check the token.
+    /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. Its effects until
+    ///   then stay: let the resource check the token.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the work is dropped and not recorded, and the lock is given back in the
-    /// background, not before `at_least` is over. If it is dropped after the work has ended, the run may be
-    /// recorded or not.
+    /// If the future is dropped, the work is dropped and not recorded. The lock is released in the background, not
+    /// before `at_least` is over. If the future is dropped after the work has ended, the run may or may not be
+    /// recorded.
     pub async fn try_run<T, E>(
         self,
         work: impl AsyncFnOnce(&LockGuard) -> Result<T, E>,
@@ -192,11 +190,11 @@ impl Once {
         Ok(OnceOutcome::Ran(Finished { value, hold: recorded.and(released) }))
     }
 
-    /// Begins a run that is ended by hand: by giving the guard back. Before that, a run of an occurrence that
-    /// ended well is to be [recorded](LockGuard::record).
+    /// Begins a run that the caller ends by dropping or releasing the guard. A successful run of an occurrence must
+    /// be [recorded](LockGuard::record) before that.
     ///
-    /// It is for work that does not fit into a future. The guard gives the lock back not before `at_least` is
-    /// over, also if it is dropped. [`run`](Self::run) and [`try_run`](Self::try_run) do all of it.
+    /// Use it for work that does not fit into a future. The guard does not release the lock before `at_least` is
+    /// over, even if it is dropped. [`run`](Self::run) and [`try_run`](Self::try_run) do all of this.
     ///
     /// # Errors
     /// As [`try_run`](Self::try_run), but for the last.
@@ -205,7 +203,7 @@ impl Once {
     /// If the future is dropped, the lock is not held.
     pub async fn begin(self) -> Result<OnceOutcome<LockGuard>, LockError> {
         let run = Checked::new(self)?;
-        // Most that come late find it done, and then take no lock.
+        // Most late processes find the occurrence done, and then take no lock.
         if let Some(token) = run.done().await? {
             return Ok(OnceOutcome::Done(token));
         }
@@ -217,19 +215,19 @@ impl Once {
             Err(error) => return Err(error),
         };
         let granted = Instant::now();
-        // C42: the one that had the lock until now may have recorded it since we looked.
+        // C42: the previous holder may have recorded it since we looked.
         if let Some(token) = run.done().await? {
             return Ok(OnceOutcome::Done(token));
         }
         if let Some(span) = run.at_least {
-            // C41: from here on a crash leaves the lock held for the span.
+            // C41: from here on the lock stays held for the span, even after a crash.
             guard.keep_out(granted, span).await?;
         }
         Ok(OnceOutcome::Ran(guard))
     }
 }
 
-/// A run once, all of whose parts are good.
+/// A run once whose parts are valid.
 struct Checked {
     client: LockClient,
     request: LockRequest,
@@ -256,7 +254,7 @@ impl Checked {
         Ok(Self { client, request, name, occurrence, at_least })
     }
 
-    /// The token of the run that is recorded, if this one has an occurrence.
+    /// Returns the token of the recorded run, if this run has an occurrence.
     async fn done(&self) -> Result<Option<FencingToken>, LockError> {
         let Some(occurrence) = &self.occurrence else { return Ok(None) };
         let shared = &self.client.shared;
@@ -268,7 +266,7 @@ impl Checked {
     }
 }
 
-/// The span for which others are kept out: as long as a TTL may be.
+/// Returns the span for which others are kept out: valid like a TTL.
 fn checked_span(span: Duration) -> Result<Ttl, InvalidInput> {
     Ttl::new(span).map_err(|_| {
         let text = format!("others cannot be kept out for at least {span:?}: choose 10 ms to 24 h");

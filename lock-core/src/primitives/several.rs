@@ -15,10 +15,10 @@ use crate::model::{
     Claim, Contention, InputKind, InvalidInput, LockError, LockName, LockRequest, Wait,
 };
 
-/// Several locks that are acquired together, as the caller words it.
+/// Several locks that are acquired together, as the caller asks for them.
 ///
-/// Names alone are a request: what it leaves open is as in a [`LockRequest`]. What it says holds for all of
-/// the locks: one wait, and for each the same TTL and label.
+/// Names alone are a request: unset parts are as in a [`LockRequest`]. Each part applies to all of the locks: there
+/// is one wait in all, and each lock has the same TTL and label.
 ///
 /// ```
 /// use std::time::Duration;
@@ -33,9 +33,9 @@ use crate::model::{
 #[must_use = "a request does nothing until a client acquires it"]
 pub struct MultiRequest {
     names: Vec<String>,
-    /// The request for each lock. The name is filled in.
+    /// The request for each lock, without its name.
     each: LockRequest,
-    /// From when all are held.
+    /// Counted from the moment at which all locks are held.
     max_hold: Option<Duration>,
     listener: Option<Arc<Tell>>,
 }
@@ -46,7 +46,7 @@ impl MultiRequest {
     /// The most locks that are acquired together.
     pub const MAX_NAMES: usize = 64;
 
-    /// Asks for the locks with these names, in any order. One that is named twice is acquired once.
+    /// Asks for the locks with these names, in any order. A repeated name counts once.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
         let names = names.into_iter().map(|name| name.as_ref().to_owned()).collect();
         Self { names, each: LockRequest::new(""), max_hold: None, listener: None }
@@ -90,10 +90,10 @@ impl MultiRequest {
         Self { listener: Some(Arc::new(listener)), ..self }
     }
 
-    /// A claim on each lock, in the order in which they are to be acquired.
+    /// Returns a claim on each lock, in the order of acquisition.
     fn in_order(&self) -> Result<Vec<Claim>, LockError> {
         let names: Result<BTreeSet<LockName>, _> = self.names.iter().map(LockName::new).collect();
-        // C39: in the order of the bytes, whatever order they were given in, and each once.
+        // C39: in the order of the bytes, whatever their order was, and each name once.
         let names = names?;
         if names.is_empty() || names.len() > Self::MAX_NAMES {
             let (max, count) = (Self::MAX_NAMES, names.len());
@@ -134,28 +134,28 @@ impl fmt::Debug for MultiRequest {
 impl LockClient {
     /// Acquires several locks, all or none, and holds them under one guard.
     ///
-    /// Takes the names, or a [`MultiRequest`] that says how long to wait and for which TTL. The locks are
-    /// acquired in the order of the bytes of their names, so that programs which acquire their locks so cannot
-    /// wait for each other in a circle, whatever order they name them in. One request takes all that are free, up
-    /// to the first that is not, where the backend [can](crate::DistributedLock::several): so it is one
-    /// request for all, if all are free. What is acquired already is renewed while the next one is waited for.
-    /// **A program that holds a lock and asks for others may wait in such a circle**: ask for all at once.
+    /// Takes the names, or a [`MultiRequest`] with a wait and a TTL. The locks are acquired in the order of the bytes
+    /// of their names. So programs that acquire their locks in this way cannot wait for each other in a circle,
+    /// whatever the order of their names is. One request acquires all free locks up to the first one that is not
+    /// free, where the backend [can](crate::DistributedLock::several): if all locks are free, one request is enough.
+    /// Acquired locks are renewed during the wait for the next one. **A program that holds a lock and asks for others
+    /// may wait in a circle**: ask for all at once.
     ///
     /// # How long it takes
-    /// As for [`acquire`](Self::acquire), with one wait for all. A request that does not wait takes one
-    /// request time-out for each lock, at the most.
+    /// As for [`acquire`](Self::acquire), with one wait for all. A request that does not wait takes at most one
+    /// request time-out for each lock.
     ///
     /// # Errors
-    /// No lock is acquired then: what was acquired is given back in the background.
+    /// No lock is held then: acquired locks are released in the background.
     ///
     /// - [`LockError::Invalid`] if there are no names, or more than [`MAX_NAMES`](MultiRequest::MAX_NAMES): nothing
     ///   was sent.
-    /// - [`LockError::Lost`] if a lock was lost while the next ones were waited for.
+    /// - [`LockError::Lost`] if a lock was lost during the wait for the next ones.
     /// - As [`acquire`](Self::acquire), of the first lock that could not be acquired.
     ///
     /// # Cancel safety
-    /// If the future is dropped, no lock is held: whatever the server granted or queued is taken back in the
-    /// background, as soon as the server answers.
+    /// If the future is dropped, no lock is held: grants and places in queues are withdrawn in the background, as
+    /// soon as the server answers.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -181,7 +181,7 @@ impl LockClient {
         loop {
             let free = unless_lost(&guards, acquire_free(&mut waiting, total.left())).await?;
             guards.extend(free.into_iter().map(guard));
-            // A lock that is not free is waited for, or tells why it is refused.
+            // Waits for a lock that is not free, or learns why it is refused.
             let Some(mut next) = waiting.pop_front() else { break };
             let each = request.for_name(next.name()).wait(total.left());
             let granted = unless_lost(&guards, next.run(&each)).await;
@@ -194,7 +194,7 @@ impl LockClient {
     }
 }
 
-/// Goes on with `work`, until one of the locks that are held already is lost.
+/// Runs `work` until it ends, or until one of the held locks is lost.
 async fn unless_lost<T>(
     held: &[LockGuard],
     work: impl Future<Output = Result<T, LockError>>,
@@ -206,7 +206,7 @@ async fn unless_lost<T>(
     }
 }
 
-/// One wait for several locks.
+/// One wait in all for several locks.
 struct TotalWait {
     wait: Wait,
     started: Instant,
@@ -217,10 +217,10 @@ impl TotalWait {
         Self { wait, started: Instant::now() }
     }
 
-    /// Returns the wait that is left for the next lock.
+    /// Returns the remaining wait for the next lock.
     fn left(&self) -> Wait {
         match self.wait {
-            // Never zero, which would be an attempt without a bound of its own.
+            // Never zero, which would be a single attempt.
             Wait::AtMost(span) if !span.is_zero() => Wait::AtMost(
                 span.saturating_sub(self.started.elapsed()).max(Duration::from_nanos(1)),
             ),
@@ -228,7 +228,7 @@ impl TotalWait {
         }
     }
 
-    /// The error, with the time that all of it took.
+    /// Sets the time of the whole wait in the error.
     fn told(&self, error: LockError) -> LockError {
         match error {
             LockError::Timeout { name, contention, .. } => {

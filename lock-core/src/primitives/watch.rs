@@ -1,4 +1,4 @@
-//! Streams of what locks look like (C44).
+//! Streams of the states of locks (C44).
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -30,44 +30,43 @@ impl Admin {
         LockWatch { admin, name, looks: Looks::new(), listens: false }
     }
 
-    /// Watches the locks that are held and whose names start with `prefix`: a stream of what
-    /// [`list`](Self::list) answers, at once and after each change.
+    /// Watches the locks that are held and whose names start with `prefix`: a stream of the results of
+    /// [`list`](Self::list), at once and after each change.
     ///
-    /// No store tells of the changes of many locks, so it is polled, each time by a listing: it is for
-    /// people, not for programs.
+    /// No store signals the changes of many locks, so this polls by a listing each time: it is for people, not for
+    /// programs.
     pub fn watch_list(&self, prefix: impl AsRef<str>, limit: usize) -> ListWatch {
         let (admin, prefix) = (self.clone(), prefix.as_ref().to_owned());
         ListWatch { admin, prefix, limit, looks: Looks::new() }
     }
 }
 
-/// A stream of what a lock looks like: at once, and after each change.
+/// A stream of the states of a lock: at once, and after each change.
 ///
-/// A change is all that is not time going by: a grant, a release, an eviction, the end of a TTL, one waiter
-/// more or less. A renewal is no change. What comes and goes between two looks is not shown, and what is
-/// there in the end always is.
+/// A change is a grant, a release, an eviction, an expiry, or one waiter more or less. Passing time and a renewal are
+/// no changes. States that come and go between two looks are not shown; the last state always is.
 ///
-/// # How soon
-/// Where the store tells of changes, which is so in memory, on etcd, and on a Redis with keyspace events on, at
-/// once: at most a hundred times a second. Elsewhere by a look each second, or as often as [`poll_every`](Self::poll_every) says. Such a look
-/// also finds what was not told, as in memory the end of a TTL.
+/// # Delay
+/// If the store signals changes, they are shown at once, at most a hundred times a second. Stores that do are the
+/// memory backend, etcd, and a Redis with keyspace events. Other stores are polled each second, or as often as set by
+/// [`poll_every`](Self::poll_every). Such a look also finds changes without a signal, such as an expiry in memory.
 ///
-/// A hold that [passes](crate::ClientOptions::local_hand_off) from task to task of one client is shown with
-/// the token and the label of the first of these tasks.
+/// A hold that [passes](crate::ClientOptions::local_hand_off) between tasks of one client is shown with the token and
+/// the label of the first of these tasks.
 ///
 /// # Errors
-/// An outage is waited out: [`on_outage`](Self::on_outage) tells of it. What will not pass by itself is an
-/// error, and the stream may be asked again after it.
+/// The stream waits through an outage, and reports it to [`on_outage`](Self::on_outage). A lasting error is an item
+/// of the stream, and the stream may be polled again after it.
 ///
-/// It keeps the client alive, as a clone does, and no task runs for it: who does not ask for the next item
-/// costs the store nothing.
+/// The stream keeps the client alive, as a clone does. No task runs for it: an observer that does not ask for the
+/// next item costs the store nothing.
 #[derive(Debug)]
 #[must_use = "a watch does nothing until it is asked"]
 pub struct LockWatch {
     admin: Admin,
     name: String,
     looks: Looks<LockState>,
-    /// Set once the backend was asked to tell of changes.
+    /// True once the backend was asked for signals of changes.
     listens: bool,
 }
 
@@ -107,7 +106,7 @@ impl LockWatch {
         }
     }
 
-    /// The same as a [`Stream`], which never ends.
+    /// Returns the same as a [`Stream`] that never ends.
     pub fn into_stream(self) -> Pin<Box<dyn Stream<Item = Result<LockState, LockError>> + Send>> {
         Box::pin(stream::unfold(self, async |mut watch| Some((watch.next().await, watch))))
     }
@@ -129,8 +128,8 @@ impl ListWatch {
         Self { looks: self.looks.poll_every(span), ..self }
     }
 
-    /// Calls `listener` once for each outage of the server, while [`next`](Self::next) waits for its end. It
-    /// must not block. Where some of several servers are away, it is told the locks of the others:
+    /// Calls `listener` once for each outage of the server, while [`next`](Self::next) waits for its end. It must not
+    /// block. If only some of several servers are away, the listener receives the locks of the others:
     /// [`LockError::Incomplete`].
     pub fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
         Self { looks: self.looks.on_outage(listener), ..self }
