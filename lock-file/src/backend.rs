@@ -24,13 +24,13 @@ use crate::locked_file::LockTimeout;
 use crate::machine::Machine;
 use crate::path::FileSystem;
 
-/// The lock that the doctor takes.
+/// The lock that the doctor acquires.
 const PROBE: &str = "leasehold-doctor";
 
 /// Locks in a directory, for the processes of one machine.
 ///
-/// Clones share everything and are cheap. Any number of processes, and any number of `FileBackend`s of
-/// one process, may open the same directory; they exclude each other all the same.
+/// Clones share everything and are cheap. Any number of processes, and any number of `FileBackend`s of one process,
+/// may open the same directory: they exclude each other.
 ///
 /// # Guarantees
 /// - A process that dies at any instruction leaves the lock as it was before or after its change,
@@ -39,16 +39,16 @@ const PROBE: &str = "leasehold-doctor";
 ///   (`CLOCK_BOOTTIME`). A reboot ends every hold.
 /// - Tokens grow through expiry, release, crashes and reboots; and through the loss of the files
 ///   too, unless the wall clock is then behind the last token.
-/// - A process that is stopped (`SIGSTOP`) or swapped out for its TTL loses its locks as a dead one
-///   does. If that happens inside one of the critical sections, which take some tens of
-///   microseconds, the operations of others on that one lock fail after a quarter of a second with
-///   a transient [`BackendError`], and nothing is changed, until the process goes on or dies.
+/// - A process that is stopped (`SIGSTOP`) or swapped out for its TTL loses its locks, as a dead one does. It may be
+///   stopped inside a critical section, which takes some tens of microseconds. Then the operations of others on that
+///   one lock fail after a quarter of a second with a transient [`BackendError`], and change nothing, until the
+///   process continues or dies.
 ///
-/// - Waiters are served first come, first served. The next one is told by a datagram; one that is dead is
-///   passed over at once, and one that hangs costs the others three seconds at the most. In a Tokio runtime
-///   that was built without I/O nobody hears: waiters keep their order, and look each second.
+/// - Waiters are served first come, first served. The next one gets a datagram. A dead waiter is skipped at once, and
+///   a waiter that hangs delays the others by at most three seconds. In a Tokio runtime without I/O no datagram is
+///   received: waiters keep their order, and poll each second.
 ///
-/// See the documentation of the crate for what is assumed of the directory.
+/// The documentation of the crate lists the assumptions about the directory.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -70,22 +70,21 @@ const PROBE: &str = "leasehold-doctor";
 #[derive(Clone, Debug)]
 pub struct FileBackend {
     directory: Arc<Directory>,
-    /// Hears of grants, by this process and by others.
+    /// Receives the grants of this process and of others.
     notifications: Arc<Notifications<Listener>>,
 }
 
 impl FileBackend {
-    /// Opens a directory of locks, and makes it, for this user alone, if it is not there.
+    /// Opens a directory of locks. Creates it, for this user alone, if it is missing.
     ///
-    /// It looks at the file system before it returns, which takes well under a millisecond on a
-    /// local disk.
+    /// It checks the file system before it returns, which takes well under a millisecond on a local disk.
     ///
     /// # Errors
-    /// - [`LockError::Backend`], which names the path, if the directory cannot be made, read and
-    ///   written, be it for rights or for a mount that is missing; or if it is a symbolic link, somebody
-    ///   else's, or others may write it. No lock was changed.
+    /// - [`LockError::Backend`], which names the path, if the directory cannot be created, read or written, for lack
+    ///   of rights or of a mount. Also if it is a symbolic link, belongs to another user, or others may write it. No
+    ///   lock was changed.
     /// - [`LockError::Config`] if its file system is not known to be local ([`FileOptions`](crate::FileOptions)), if
-    ///   the time namespace of this process cannot be told, or if this is not Linux.
+    ///   the time namespace of this process is unknown, or if this is not Linux.
     ///
     /// ```
     /// use lock_core::LockError;
@@ -108,7 +107,7 @@ impl FileBackend {
         Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
     }
 
-    /// Takes a lock and gives it back, as clients do.
+    /// Acquires and releases a lock, as clients do.
     async fn tried(&self, name: &str) -> Finding {
         let request = LockRequest::new(name).ttl(Duration::from_secs(1));
         let Ok(claim) = request.claim() else {
@@ -131,8 +130,8 @@ impl FileBackend {
     }
 }
 
-/// Every method works on a thread of Tokio's that may block, never on the caller's. Renewals have a thread of their
-/// own: an application may fill Tokio's for longer than a TTL.
+/// Every method works on a blocking thread of Tokio, never on the caller's thread. Renewals have their own thread,
+/// since an application may use all of Tokio's blocking threads for longer than a TTL.
 #[async_trait]
 impl DistributedLock for FileBackend {
     fn capabilities(&self) -> Capabilities {
@@ -160,8 +159,7 @@ impl DistributedLock for FileBackend {
         let queueing = socket.map_or(Queueing::No, Queueing::Listening);
         let mut attempt = self.try_once(claim, queueing).await?;
         if let (Attempt::Busy(_), Some(waiter), None) = (&attempt, waiter, socket) {
-            // C28: it hears first and queues after, since a grant that is made in between would not be heard.
-            // A waiter that cannot hear polls.
+            // C28: listens before it queues, so that it misses no grant. A waiter that cannot listen polls.
             self.notifications.open().await?;
             let queueing = hears(waiter).map_or(Queueing::Polling, Queueing::Listening);
             attempt = self.try_once(claim, queueing).await?;
@@ -176,8 +174,8 @@ impl DistributedLock for FileBackend {
         let (directory, batch) = (self.directory.clone(), renewals.to_vec());
         let answers = on_own_thread(move |caller| {
             let timeout = LockTimeout::new();
-            // Checked before each renewal: on a slow disk a batch that nobody waits for would delay the
-            // batches after it.
+            // Checked before each renewal: on a slow disk, a batch whose caller has left would delay the later
+            // batches.
             let extend = |renewal| {
                 caller.check()?;
                 directory.extend(renewal, timeout)

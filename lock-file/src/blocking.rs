@@ -1,4 +1,4 @@
-//! File operations, on threads that may block.
+//! File operations on blocking threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -10,15 +10,14 @@ use tokio::task::spawn_blocking;
 
 use crate::fault::BACKEND;
 
-/// Tells work on another thread whether the future that requested it still exists.
+/// Tells work on another thread if the future that requested it still exists.
 #[derive(Debug)]
 pub(crate) struct Caller(Weak<()>);
 
 impl Caller {
     /// Fails if the future was dropped.
     ///
-    /// C19: work that checks this inside its critical section either happened before everything that the
-    /// caller does next, or never happens.
+    /// C19: work that checks this inside its critical section happens before the caller's next step, or never.
     pub(crate) fn check(&self) -> Result<(), BackendError> {
         if self.0.strong_count() > 0 {
             return Ok(());
@@ -28,7 +27,7 @@ impl Caller {
     }
 }
 
-/// Does `work` on a thread that may block.
+/// Runs `work` on a blocking thread.
 pub(crate) async fn blocking<T, E>(
     work: impl FnOnce(&Caller) -> Result<T, E> + Send + 'static,
 ) -> Result<T, E>
@@ -38,8 +37,8 @@ where
 {
     let here = Arc::new(());
     let caller = Caller(Arc::downgrade(&here));
-    // Tokio panics if the system gives it no thread. That passes. Tokio keeps the work in its queue, and
-    // may still do it when the system gives it a thread.
+    // Tokio panics if the system gives it no thread. This is temporary. Tokio keeps the work in its queue, and may
+    // still run it later.
     let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&caller))));
     let Ok(started) = started else {
         return Err(not_done("no thread can be had", "the system refused to start one").into());
@@ -49,7 +48,7 @@ where
     done.unwrap_or_else(|stopped| Err(not_done("the runtime is shutting down", stopped).into()))
 }
 
-/// Does `work` on a thread of its own, which ends with it.
+/// Runs `work` on its own thread, which ends with it.
 pub(crate) async fn on_own_thread<T: Send + 'static>(
     work: impl FnOnce(&Caller) -> Result<T, BackendError> + Send + 'static,
 ) -> Result<T, BackendError> {

@@ -1,4 +1,4 @@
-//! Creation of a file that is opened.
+//! Creation of a missing file when it is opened.
 
 /// Choice to create a missing file, or not.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,11 +1,11 @@
-//! Names of files that stand for texts of any length.
+//! File names for texts of any length.
 
 use sha2::{Digest, Sha256};
 
 /// Length of a digest as text.
 pub(crate) const DIGITS: usize = 64;
 
-/// The digest of a text, in hexadecimal digits.
+/// Returns the digest of a text, in hexadecimal digits.
 pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
     let digest = Sha256::digest(bytes.as_ref());
     digest.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -1,4 +1,4 @@
-//! The locks in a directory: each operation once, as the thread sees it that does it.
+//! The operations on the locks in a directory, each on the thread that carries it out.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
@@ -34,10 +34,10 @@ use crate::state_file::{StateFile, StateOf};
 /// Extension of a lock's file.
 const EXTENSION: &str = "lock";
 
-/// One release in this many sweeps.
+/// Number of releases for one sweep.
 const RELEASES_A_SWEEP: u64 = 64;
 
-/// A file that was not written for longer is of a lock that is not in use.
+/// Time without a write after which a lock counts as unused.
 const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A directory of locks.
@@ -47,13 +47,13 @@ pub(crate) struct Directory {
     machine: Machine,
     file_system: FileSystem,
     sockets: Arc<Sockets>,
-    /// C19: only this process has requests of these claims, so its memory is enough.
+    /// C19: all requests of these claims come from this process, so its memory is enough.
     withdrawn: Mutex<Withdrawals>,
     /// Places of this process's claims in the queues.
     places: Mutex<HashMap<OwnerId, Place>>,
 }
 
-/// Place of a claim in the queue, and the way in which it is told of its turn.
+/// Place of a claim in the queue, and the way in which it learns of its turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queueing {
     No,
@@ -63,7 +63,7 @@ pub(crate) enum Queueing {
 }
 
 impl Directory {
-    /// Opens a directory, and makes it if it is not there.
+    /// Opens a directory; creates it if it is missing.
     pub(crate) fn open(
         path: &Path,
         machine: Machine,
@@ -78,7 +78,7 @@ impl Directory {
         Ok(Self { path, machine, file_system, sockets, withdrawn, places })
     }
 
-    /// The sockets by which waiters hear.
+    /// Returns the sockets on which waiters listen.
     pub(crate) fn sockets(&self) -> &Arc<Sockets> {
         &self.sockets
     }
@@ -94,9 +94,9 @@ impl Directory {
         self.refuse_withdrawn(claim)?;
         let mut lock = Lock::of(&claim.name, file, self.machine.now())?;
         let queue = lock.queue();
-        // C27: of a lock whose hold is over the first of the waiters are served, whoever asks.
+        // C27: any request serves the first waiters of a lock whose hold is over.
         let mut told = lock.hand_over()?;
-        // The claim itself is told by the answer.
+        // The answer tells the claim itself.
         told.retain(|next| next.held.owner != claim.owner);
         let answer = self.admit(&mut lock, claim, queueing);
         if matches!(answer, Ok(Attempt::Granted(_))) || lock.queue() != queue {
@@ -131,7 +131,7 @@ impl Directory {
         }
     }
 
-    /// Ends a hold, or keeps it for others of its client and reserves tokens for them (C26).
+    /// Ends a hold, or keeps it for other tasks of its client and reserves tokens for them (C26).
     pub(crate) fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let Some(mut lock) = self.find(&hold.name, LockTimeout::new())? else {
             return Ok(Reserved::Ended(Release::NotHeld));
@@ -156,8 +156,8 @@ impl Directory {
         Ok(Release::Released)
     }
 
-    /// Removes files of locks that nobody has used for a week, of those whose digest begins with this digit: a
-    /// sixteenth, so that no release takes long. What cannot be removed is left to a later sweep.
+    /// Removes the files of locks that were unused for a week, but only those whose digest begins with this digit: a
+    /// sixteenth of all, so that no release takes long. A file that cannot be removed is left to a later sweep.
     pub(crate) fn sweep(&self, digit: u32) {
         let begins = |path: &PathBuf| {
             let name = path.file_name().and_then(OsStr::to_str);
@@ -173,7 +173,8 @@ impl Directory {
         }
     }
 
-    /// Under its lock, so that whoever waits for that finds the file deleted, and makes it anew.
+    /// Removes the file under its own file lock: a process that waits for it finds the file deleted, and creates it
+    /// anew.
     fn remove_if_unused(&self, path: PathBuf) -> Result<(), BackendError> {
         let state_file = StateFile { path, of: StateOf::UnknownLock };
         let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else { return Ok(()) };
@@ -181,13 +182,13 @@ impl Directory {
         let is_its_own = self.path_of(&record.name) == state_file.path;
         let lock = Lock::recorded(record, file, self.machine.now())?;
         if is_its_own && lock.is_forgettable()? {
-            // A later sweep removes what stays.
+            // A later sweep removes files that stay.
             _ = std::fs::remove_file(&state_file.path);
         }
         Ok(())
     }
 
-    /// Keeps everybody out for `delay`, under an owner that is nobody (C41).
+    /// Keeps all others out for `delay`, with an owner that nobody has (C41).
     pub(crate) fn release_after(
         &self,
         name: &LockName,
@@ -205,8 +206,8 @@ impl Directory {
         Ok(Release::Released)
     }
 
-    /// C42: the file of the lock is locked from the check to the record, so that nobody is granted the lock
-    /// in between. What is to be recorded is written before, for a disk may be slow.
+    /// C42: the lock's file is locked from the check to the record, so that nobody is granted the lock in between.
+    /// The record's text is written before, since a disk may be slow.
     pub(crate) fn record(
         &self,
         record: &backend::Record,
@@ -223,7 +224,7 @@ impl Directory {
         }
         let placed = written.put_in_place()?;
         runs.sweep(lock.now());
-        // Syncs without the lock, for a disk may be slow.
+        // Syncs without the file lock, since a disk may be slow.
         drop(lock);
         placed.sync()?;
         Ok(Recording::Recorded)
@@ -241,7 +242,7 @@ impl Directory {
         Runs::of(&self.path, name).all(&self.machine.now())
     }
 
-    /// The file of the lock is locked meanwhile, so that nobody records the run again in between.
+    /// The lock's file is locked meanwhile, so that nobody records the run again in between.
     pub(crate) fn forget(
         &self,
         name: &LockName,
@@ -251,8 +252,8 @@ impl Directory {
         Runs::of(&self.path, name).forget(occurrence, &self.machine.now())
     }
 
-    /// C19: remembers the withdrawals first. An attempt that comes after them is then refused, and an attempt
-    /// that came before them is undone by what follows.
+    /// C19: remembers the withdrawals first. A later attempt is then refused, and the following steps undo an earlier
+    /// one.
     pub(crate) fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
         let now = self.machine.now().uptime;
         owners.iter().for_each(|owner| self.withdrawn().remember(*owner, now));
@@ -263,26 +264,26 @@ impl Directory {
             lock.holds.end(owner);
             lock.leave(owner)?;
         }
-        // C34: also for one that only waited, since those behind it may fit.
+        // C34: also for a claim that only waited, since those behind it may fit.
         self.tell(lock.pass_on()?);
         Ok(())
     }
 
-    /// Tells waiters of their grants. The file is no longer locked then: a waiter may be slow to hear.
+    /// Notifies waiters of their grants. The file is unlocked by then, since a waiter may be slow to receive.
     ///
-    /// C28: where nobody hears, the waiter is dead, and the next one is served at once.
+    /// C28: if nobody has the socket, the waiter is dead, and the next one is served at once.
     fn tell(&self, told: Vec<Notification>) {
         let mut told = VecDeque::from(told);
         while let Some(next) = told.pop_front() {
             if self.sockets.tell(next.socket, &next.message) == Told::Nobody {
-                // The request is done, whatever becomes of this: a grant that nobody claims is short.
+                // The request is complete, even if this fails: an unclaimed grant is short.
                 told.extend(self.take_back(&next).unwrap_or_default());
             }
         }
     }
 
-    /// Ends the hold that was granted to a dead waiter; returns what the next ones are to be told. A waiter that
-    /// nobody could tell may have found its grant by itself, and then keeps it (S3): it has made it last longer.
+    /// Ends the hold that was granted to a dead waiter; returns the notifications for the next waiters. A waiter
+    /// without a socket may have found its grant by itself. It has then extended the hold, and keeps it (S3).
     fn take_back(&self, granted: &Notification) -> Result<Vec<Notification>, BackendError> {
         let Some(mut lock) = self.find(&granted.lock, LockTimeout::new())? else {
             return Ok(Vec::new());
@@ -308,7 +309,7 @@ impl Directory {
             match self.state_in(&path) {
                 Ok(state) => states.extend(state),
                 Err(error) if error.is_transient() => return Err(error),
-                // S3: it may be a lock that is held, and hides no other.
+                // S3: it may be a held lock, and must not hide others.
                 Err(error) => unreadable.push(unread(&path).ok_or(error)?),
             }
         }
@@ -330,7 +331,7 @@ impl Directory {
         Ok(ended)
     }
 
-    /// Looks again: what was true when the directory was opened may have changed.
+    /// Checks again: the state may have changed since the directory was opened.
     pub(crate) fn doctor(&self) -> Vec<Finding> {
         let mount = match FileSystem::default().refuse_foreign(&self.path) {
             Ok(()) => Finding::good("mount", "the directory is on a local file system"),
@@ -352,7 +353,7 @@ impl Directory {
         vec![mount, rights, self.machine.examined()]
     }
 
-    /// The files that may be of locks.
+    /// Returns the files that may belong to locks.
     fn files(&self) -> Result<Vec<PathBuf>, BackendError> {
         let entries =
             std::fs::read_dir(&self.path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
@@ -363,8 +364,8 @@ impl Directory {
         Ok(paths.filter(|path| is_lock_file(path)).collect())
     }
 
-    /// The lock in the file at `path`; `None` if none was ever in it, or if it is not the file of the lock that it
-    /// names, such as a copy that somebody made. What is not understood may be a lock, and is an error.
+    /// Returns the lock in the file at `path`. `None` if the file never had one, or if it is not the file of the lock
+    /// that it names, such as a copy. Unknown content may be a lock, and is an error.
     fn state_in(&self, path: &Path) -> Result<Option<LockState>, BackendError> {
         let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
         let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else {
@@ -380,7 +381,7 @@ impl Directory {
         }
     }
 
-    /// The lock in its file; `None` if nobody ever asked for it.
+    /// Returns the lock in its file; `None` if nobody ever asked for it.
     fn find(&self, name: &LockName, timeout: LockTimeout) -> Result<Option<Lock>, BackendError> {
         let file = LockedFile::find(&self.state_file(name), timeout)?;
         file.map(|file| Lock::of(name, file, self.machine.now())).transpose()
@@ -390,14 +391,14 @@ impl Directory {
         StateFile { path: self.path_of(name), of: StateOf::Lock(name.clone()) }
     }
 
-    /// C2: the file is called by a digest of the lock's name, because that name may be too long for a
-    /// file, and may hold what has a meaning in a path. The record holds the name itself, so that a
-    /// collision of digests is an error, and never one lock in the place of another.
+    /// C2: the file name is a digest of the lock's name, since that name may be too long for a file, or hold
+    /// characters with a meaning in a path. The record has the name itself: a collision of digests is an error, and
+    /// never makes two locks one.
     fn path_of(&self, name: &LockName) -> PathBuf {
         self.path.join(format!("{}.{EXTENSION}", hex_digest(name.as_str())))
     }
 
-    /// Grants a hold to `claim`, finds the one that it has, or lets it wait.
+    /// Grants a hold to `claim`, finds its present hold, or queues it.
     fn admit(
         &self,
         lock: &mut Lock,
@@ -405,7 +406,7 @@ impl Directory {
         queueing: Queueing,
     ) -> Result<Attempt, BackendError> {
         let (ttl, now) = (claim.ttl.as_duration(), lock.now().uptime);
-        // C16: a repeat finds its own grant, with the same token and slots.
+        // C16: a repeated request finds its own grant, with the same token and slots.
         if let Some(own) = lock.holds.of_mut(claim.owner) {
             own.last_at_least(now, ttl);
             return Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots.clone())));
@@ -420,7 +421,7 @@ impl Directory {
         }
     }
 
-    /// Gives `claim` a place in the queue if it wants one, and says what it is to know.
+    /// Gives `claim` a place in the queue if it wants one, and returns the answer for it.
     fn queue_up(
         &self,
         lock: &mut Lock,
@@ -438,7 +439,7 @@ impl Directory {
             let known = self.places().get(&claim.owner).copied();
             let (place, before) = lock.join(claim, socket, known)?;
             let mut places = self.places();
-            // R4: those that wait no more go before the map grows.
+            // R4: dead waiters are removed before the map grows.
             if places.len() == places.capacity() {
                 places.retain(|_, place| place.is_alive(lock.now()));
             }
@@ -464,7 +465,7 @@ impl Directory {
     }
 }
 
-/// A file that cannot be read as a lock, by its path.
+/// Returns a file that cannot be read as a lock, by its path.
 fn unread(path: &Path) -> Option<LockState> {
     let mut holder = Holder::foreign(None);
     holder.label = Label::new("a file that is not understood").ok()?;

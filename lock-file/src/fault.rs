@@ -1,4 +1,4 @@
-//! Faults of files, in the words of the contract.
+//! Errors of files as errors of the contract.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,7 @@ use crate::state_file::{StateFile, StateOf};
 /// The backend's name, as errors and metrics show it.
 pub(crate) const BACKEND: &str = "file";
 
-/// The operating system refused.
+/// The error of a refusal by the operating system.
 pub(crate) fn refused(
     doing: &str,
     what: &dyn fmt::Display,
@@ -26,8 +26,8 @@ pub(crate) fn refused(
     }
 }
 
-/// Returns true if somebody must do something before a retry can help. A full disk or a process that is out of file
-/// descriptors may pass by itself.
+/// Returns true if a retry cannot help before somebody acts. A full disk, or a process without free file descriptors,
+/// may recover by itself.
 fn is_lasting(kind: ErrorKind) -> bool {
     use ErrorKind::{
         AlreadyExists, InvalidFilename, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -47,7 +47,7 @@ fn is_lasting(kind: ErrorKind) -> bool {
     )
 }
 
-/// Another process is inside its critical section for longer than a process needs that runs.
+/// The error of a file that another process locks for longer than a running process can.
 pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
     let context = format!("cannot lock {file}");
     let source = format!(
@@ -59,19 +59,19 @@ pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
 /// Returns the error of a file with unusable content.
 pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     if let StateOf::Lock(_) = file.of {
-        // C49: what is there is no lock.
+        // C49: the content is no lock.
         return BackendError::not_a_lock(BACKEND, format!("{file} ({why}: {})", file.remedy()));
     }
     let context = format!("cannot use {file}: {}", file.remedy());
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, why)
 }
 
-/// The file holds a whole value, which is not that of a lock, as far as this version knows.
+/// The error of a file with a complete value that is no lock for this version.
 pub(crate) fn no_record(file: &StateFile) -> BackendError {
     unusable(file, "it is not the record of a lock")
 }
 
-/// The wall clock, or a token before, has come to the end of all tokens.
+/// The error of a wall clock, or of an earlier token, beyond the last token.
 pub(crate) fn out_of_tokens(error: InvalidInput) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, "out of tokens", error)
 }

@@ -1,4 +1,4 @@
-//! The resource side, for resources that are files.
+//! The side of the resource, for resources that are files.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -18,15 +18,13 @@ use crate::state_file::{StateFile, StateOf};
 
 /// A fence for resources that are files of one machine, shared by its processes.
 ///
-/// The greatest token seen is kept in a file of its own, beside the resource. It does not matter
-/// which backend the tokens come from, as long as all are of one lock. Clones share the fence, and
-/// so do all that open the same path.
+/// The greatest token seen is kept in its own file, beside the resource. The tokens may come from any backend, if all
+/// are of one lock. Clones share the fence, and so do all fences with the same path.
 ///
 /// # Advance, then read, then write
-/// [`write`](Self::write) checks the token and replaces the file in one step, which no other holder
-/// can come between. That is not enough for a holder that reads first: a stale holder's write may
-/// come after the next holder's read and before its first write, when the fence has not seen the
-/// new token yet. Hence the order, which loses no update:
+/// [`write`](Self::write) checks the token and replaces the file in one step, so no other holder comes between. That
+/// is not enough for a holder that reads first: a stale holder may write after the next holder's read and before its
+/// first write, when the fence has not seen the new token yet. This order loses no update:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -57,29 +55,28 @@ use crate::state_file::{StateFile, StateOf};
 /// ```
 ///
 /// # Guarantees
-/// - A token below the greatest seen is refused, by every process, also after crashes: a process
-///   that dies at any instruction leaves the old token or the new one. Unlike a lock's record,
-///   which a reboot ends anyway, the token is synced to the disk, once per new token.
-/// - The target is at every moment, and after every crash, the old file or the new one, whole.
-/// - A writer that is stopped inside its critical section makes the others fail after five seconds
-///   with a transient error; nobody goes past it.
+/// - Every process refuses a token below the greatest seen, also after crashes: a process that dies at any
+///   instruction leaves the old token or the new one. The token is synced to the disk, once per new token. A lock's
+///   record is not, since a reboot ends its holds anyway.
+/// - At every moment, and after every crash, the target is the complete old file or the complete new one.
+/// - A writer that is stopped inside its critical section makes the others fail after five seconds with a transient
+///   error; no writer skips it.
 ///
-/// The fence's file is kept for as long as the resource lives: without it the fence has seen
-/// nothing.
+/// Keep the fence's file for as long as the resource lives: a fence without its file has seen nothing.
 #[derive(Clone, Debug)]
 pub struct FileFence {
     path: Arc<Path>,
 }
 
 impl FileFence {
-    /// Opens the fence that is kept in the file at `path`, and makes the file, for this user alone,
-    /// if it is not there. Its directory must exist.
+    /// Opens the fence in the file at `path`. Creates the file, for this user alone, if it is missing. Its directory
+    /// must exist.
     ///
-    /// It looks at the file system before it returns.
+    /// It checks the file system before it returns.
     ///
     /// # Errors
-    /// - [`LockError::Backend`], which names the path, if the file cannot be made, read and written, or if
-    ///   it is a symbolic link. Nothing was changed.
+    /// - [`LockError::Backend`], which names the path, if the file cannot be created, read or written, or if it is a
+    ///   symbolic link. Nothing was changed.
     /// - [`LockError::Config`] if it is on a file system that is not known to be local
     ///   ([`FileOptions`](crate::FileOptions)).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LockError> {
@@ -93,22 +90,21 @@ impl FileFence {
         Ok(Self { path: path.as_path().into() })
     }
 
-    /// Advances the fence to `token` and replaces the file `target` by `contents`, in one step: no
-    /// greater token can be seen between the check and the write.
+    /// Advances the fence to `token` and replaces the file `target` by `contents`, in one step: no greater token can
+    /// be seen between the check and the write.
     ///
-    /// The target is replaced, not changed in place: it keeps its permissions but not its owner,
-    /// and a symbolic link is replaced itself. The new contents are first written to a hidden file
-    /// in the same directory.
+    /// The target is replaced, not changed in place. The new file has its permissions but not its owner; a symbolic
+    /// link itself is replaced. The new contents are first written to a hidden file in the same directory.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen: the caller is not the holder any more,
     ///   and the target is untouched.
-    /// - [`FenceError::Backend`] if the fence or the target could not be read or written; whether
-    ///   the target was replaced is in its [outcome](BackendError::outcome).
+    /// - [`FenceError::Backend`] if the fence or the target could not be read or written; its
+    ///   [outcome](BackendError::outcome) tells if the target may have been replaced.
     ///
     /// # Cancel safety
-    /// A write that was given up before it began does not happen later. One that is under way ends
-    /// before anything else that goes through the fence.
+    /// A write that is dropped before it begins never happens. A write in progress ends before any later operation of
+    /// the fence.
     pub async fn write(
         &self,
         token: FencingToken,
@@ -151,7 +147,7 @@ impl Fence for FileFence {
     }
 }
 
-/// Makes the file of a fence if it is not there, and sees that it can be read and written.
+/// Creates the file of a fence if it is missing, and checks that it can be read and written.
 fn make(path: &Path) -> io::Result<()> {
     match platform::open_anywhere(path, Creation::Never) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -162,7 +158,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A fence that nobody else can change for as long as this lives.
+/// A fence that nobody else can change while this lives.
 struct LockedFence {
     file: LockedFile,
     greatest: Option<FencingToken>,
@@ -171,7 +167,7 @@ struct LockedFence {
 impl LockedFence {
     fn open(path: &Path) -> Result<Self, BackendError> {
         let state_file = StateFile { path: path.to_owned(), of: StateOf::Fence };
-        // The file was made when the fence was opened. A new file would know of no token.
+        // The file was created when the fence was opened. A new file would have no token.
         let file = LockedFile::find(&state_file, LockTimeout::with_disk())?
             .ok_or_else(|| missing(&state_file))?;
         let greatest = file.value().map(token_in).transpose();
@@ -181,7 +177,7 @@ impl LockedFence {
 
     fn check(&self, token: FencingToken) -> Result<(), FenceError> {
         match self.greatest {
-            // C24: equal or greater passes.
+            // C24: an equal or greater token passes.
             Some(seen) if seen > token => Err(FenceError::stale(token, seen)),
             _ => Ok(()),
         }

@@ -1,8 +1,9 @@
-//! The holds of a lock that several hold, as they lie in its file.
+//! The table of a lock's several holds in its file.
 //!
-//! The record of a lock has room for one hold that is exclusive under the last token. Others lie in a part of the file that
-//! the record names, a line for each: owner, token, `exclusive`, `shared` or the number of permits, slots, deadline in ns, label, since when in µs,
-//! with tabs between them. No label has a tab, which is a control character.
+//! The record of a lock has room for one hold, which is exclusive and has the last token. Other holds are in a part
+//! of the file that the record names, one a line: owner, token, `exclusive`, `shared` or the number of permits,
+//! slots, deadline in ns, label, time of the grant in µs, with tabs between them. A tab is a control character, so no
+//! label has one.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::machine::{micros_since_1970, time_of_micros};
 use crate::parts::{Parts, offset};
 use crate::queue_entry::ENTRY_BYTES;
 
-/// Where a table lies.
+/// Place of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HoldTable {
     place: u64,
@@ -24,7 +25,7 @@ pub(crate) struct HoldTable {
 }
 
 impl HoldTable {
-    /// Writes the holds to a part of the file that is free.
+    /// Writes the holds to a free part of the file.
     pub(crate) fn write(
         holds: &[Held<Duration>],
         file: &LockedFile,
@@ -41,23 +42,23 @@ impl HoldTable {
         let bytes = file.read_at(offset(self.place), self.bytes as usize)?;
         let text = std::str::from_utf8(&bytes).ok().filter(|text| text.len() as u64 == self.bytes);
         let holds = text.and_then(|text| text.lines().map(decode).collect::<Option<Holds<_>>>());
-        // A record names no table of nobody.
+        // A record never names an empty table.
         holds
             .filter(|holds| !holds.is_empty())
             .ok_or_else(|| fault::unusable(file.state_file(), "its holds cannot be read"))
     }
 
-    /// The part of the file that it takes.
+    /// Returns the part of the file that it occupies.
     pub(crate) fn part(self) -> Range<u64> {
         self.place..self.place + room(self.bytes)
     }
 
-    /// As the record says it.
+    /// Returns the table as a line of the record.
     pub(crate) fn to_line(self) -> String {
         format!("{} {}", self.place, self.bytes)
     }
 
-    /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
+    /// Parses a line of [`to_line`](Self::to_line); `None` for any other text.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (place, bytes) = line.split_once(' ')?;
         let number = |text: &str| text.parse::<u32>().ok().map(u64::from);

@@ -1,4 +1,4 @@
-//! Hears of the grants that others make to waiters of this process.
+//! Receives the grants that others make to waiters of this process.
 
 use std::future::pending;
 use std::io::ErrorKind;
@@ -14,11 +14,11 @@ use crate::blocking::blocking;
 use crate::fault::BACKEND;
 use crate::sockets::{HearingSocket, Sockets};
 
-/// Listens on a socket of one backend's own (C26).
+/// Listens on the socket of one backend (C26).
 #[derive(Debug)]
 pub(crate) struct Listener {
     sockets: Arc<Sockets>,
-    /// Set if the runtime was built without I/O. Then nobody hears, and waiters poll.
+    /// True if the runtime was built without I/O. Then waiters poll.
     is_deaf: AtomicBool,
 }
 
@@ -52,13 +52,13 @@ impl NotificationTransport for Listener {
         socket.recv().await.ok()
     }
 
-    /// The kernel keeps the socket. But somebody may have removed its file, and then nobody finds it.
+    /// The kernel keeps the socket. But if its file was removed, nobody finds the socket.
     async fn ping(&self, socket: &mut HearingSocket) -> bool {
         socket.is_found()
     }
 }
 
-/// The waiter polls, and the next one tries again.
+/// The waiter polls, and the next waiter tries to listen again.
 fn refused(error: std::io::Error) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, "cannot hear of grants", error)
 }

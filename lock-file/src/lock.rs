@@ -1,4 +1,4 @@
-//! One lock, in its file: who holds it now, who waits, and how it passes on.
+//! One lock in its file: its holders, its waiters, and the hand-off between them.
 //!
 //! ```text
 //!   the record is read ──▶ holds that are over go ──▶ a hold or a place comes or goes ──▶ written
@@ -22,23 +22,23 @@ use crate::queue::{LONGEST_IDLE_FILE, Place, Queue};
 use crate::queue_entry::QueueEntry;
 use crate::record::{Holders, Record};
 
-/// A lock as it is now. Its file is locked for as long as this lives.
+/// The present state of a lock. Its file is locked while this lives.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: LockedFile,
     now: Now,
     name: LockName,
-    /// The last token granted, if one ever was.
+    /// The last granted token, if there was one.
     token: Option<FencingToken>,
     /// Holds that are not over.
     pub(crate) holds: Holds<Duration>,
-    /// Without a hold, nobody waits.
+    /// Empty if there is no hold.
     queue: Queue,
     parts: Parts,
 }
 
 impl Lock {
-    /// The lock called `name`, in its file.
+    /// Reads the lock called `name` from its file.
     pub(crate) fn of(name: &LockName, file: LockedFile, now: Now) -> Result<Self, BackendError> {
         match file.value().map(Record::decode) {
             None => Ok(Self::never_granted(name, file, now)),
@@ -50,7 +50,7 @@ impl Lock {
         }
     }
 
-    /// The lock whose record is the value of the file.
+    /// Returns the lock whose record is the value of the file.
     pub(crate) fn recorded(
         record: Record,
         file: LockedFile,
@@ -70,7 +70,7 @@ impl Lock {
         Self { file, now, name: name.clone(), token: None, holds, queue, parts }
     }
 
-    /// The lock with the holders and the waiters of its record.
+    /// Returns the lock with the holders and the waiters of its record.
     fn filled(mut self, record: Record) -> Result<Self, BackendError> {
         self.queue = record.queue;
         self.parts.add(record.queue.part());
@@ -94,7 +94,7 @@ impl Lock {
         &self.now
     }
 
-    /// Returns the entries of the file that are the queue: others after each change of it.
+    /// Returns the queue's entries in the file. Each change of the queue changes them.
     pub(crate) fn queue(&self) -> Queue {
         self.queue
     }
@@ -105,17 +105,17 @@ impl Lock {
         Ok(alive.len() as u64)
     }
 
-    /// Tells if nobody holds it or waits, and a lock that is made anew would have a greater token, since its first is the
-    /// time.
+    /// Returns true if there is no holder and no waiter, and a new file would give a greater token: its first token
+    /// is the time.
     pub(crate) fn is_forgettable(&self) -> Result<bool, BackendError> {
         let is_behind = self.token.is_none_or(|token| token.get() < self.now.wall_micros);
         Ok(is_behind && self.holds.as_slice().is_empty() && self.waiters()? == 0)
     }
 
-    /// Decides if `claim` may come in now, and with which slots.
+    /// Decides if `claim` gets the lock now, and with which slots.
     pub(crate) fn admission(&self, claim: &Claim) -> Admission {
         match self.holds.admission(claim.kind) {
-            // C34: not past those who wait.
+            // C34: waiters are not overtaken.
             Admission::Fits(_) if !self.queue.is_empty() => Admission::Waits,
             admission => admission,
         }
@@ -130,13 +130,13 @@ impl Lock {
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
 
-    /// Returns true if somebody waits.
+    /// Returns true if there are waiters.
     pub(crate) fn is_waited_for(&self) -> Result<bool, BackendError> {
         let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
         Ok(first.is_some())
     }
 
-    /// Reserves up to `wanted` tokens that follow the last (C26).
+    /// Reserves up to `wanted` tokens after the last one (C26).
     pub(crate) fn reserve(&mut self, wanted: u32) -> Option<TokenRange> {
         let wall = Duration::from_micros(self.now.wall_micros);
         let tokens = TokenRange::behind_clock(self.token?, wanted, wall)?;
@@ -144,8 +144,8 @@ impl Lock {
         Some(tokens)
     }
 
-    /// Gives `claim` a place in the queue, the last or the one it has, and says where that is and how many are before
-    /// it.
+    /// Gives `claim` a place in the queue: its present one, or the last. Returns the place, and the number of waiters
+    /// before it.
     pub(crate) fn join(
         &mut self,
         claim: &Claim,
@@ -159,18 +159,18 @@ impl Lock {
         Ok((place, before))
     }
 
-    /// Takes the place of `owner` in the queue from it, if it has one (C19).
+    /// Removes the place of `owner` from the queue, if it has one (C19).
     pub(crate) fn leave(&mut self, owner: OwnerId) -> Result<(), BackendError> {
         self.queue = self.queue.without(&self.file, owner, &self.now)?;
         Ok(())
     }
 
-    /// Lets in all at the head of the queue that fit together (C34), and passes over those that are dead.
-    /// Returns what those are to be told that came in.
+    /// Grants to all at the head of the queue that fit together (C34), and skips dead waiters. Returns the
+    /// notifications of the grants.
     pub(crate) fn hand_over(&mut self) -> Result<Vec<Notification>, BackendError> {
         let mut told = Vec::new();
         let mut alive = self.queue.alive(&self.file, &self.now);
-        // Nobody fits beside an exclusive hold, so that the queue need not be read.
+        // Nothing fits beside an exclusive hold, so the queue need not be read.
         while !self.is_held_exclusively() {
             let Some(waiter) = alive.next().transpose()? else {
                 self.queue = Queue::default();
@@ -185,7 +185,7 @@ impl Lock {
                     self.holds.push(held.clone());
                     told.extend(Notification::of(&waiter.entry, &self.name, held, &self.now));
                 }
-                // Its next look finds the conflict.
+                // The waiter's next look finds the conflict.
                 Admission::Conflicts(_) => {}
             }
             self.queue = self.queue.after(&waiter);
@@ -193,14 +193,14 @@ impl Lock {
         Ok(told)
     }
 
-    /// Hands over, and writes the lock; returns what those are to be told that came in.
+    /// Hands over, and writes the lock; returns the notifications of the grants.
     pub(crate) fn pass_on(mut self) -> Result<Vec<Notification>, BackendError> {
         let told = self.hand_over()?;
         self.write()?;
         Ok(told)
     }
 
-    /// Writes the lock as it is now: the record last, since what it names must be there.
+    /// Writes the present state: the record last, since the parts that it names must exist.
     pub(crate) fn write(mut self) -> Result<(), BackendError> {
         let Some(token) = self.token else { return Ok(()) };
         let written = Written::at(&self.now);

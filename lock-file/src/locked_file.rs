@@ -13,21 +13,20 @@ use crate::platform;
 use crate::slots::{self, FILE_BYTES, Version};
 use crate::state_file::StateFile;
 
-/// An operation waits for this long for the others that are inside their critical sections. Such a section takes some
-/// tens of microseconds. A process that takes longer was stopped, and nobody knows for how long.
+/// Longest wait for others that are inside their critical sections. Such a section takes some tens of microseconds. A
+/// process that takes longer was stopped, for an unknown time.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// The same for sections that sync to the disk, which takes seconds on a busy disk.
+/// Longest wait for sections that sync to the disk, which takes seconds on a busy disk.
 const LOCK_TIMEOUT_WITH_DISK: Duration = Duration::from_secs(5);
 
-/// The first pause between tries; it doubles with each further one.
+/// First pause between tries; it doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_micros(50);
 
-/// No pause between tries is longer.
+/// Longest pause between tries.
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
-/// When an operation stops waiting for the locks of files (C17). A batch has one timeout for all of its
-/// files.
+/// The time at which an operation stops waiting for file locks (C17). A batch has one time-out for all of its files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockTimeout {
     span: Duration,
@@ -54,7 +53,7 @@ impl LockTimeout {
     }
 }
 
-/// A file that is locked for as long as this lives, and the value in it.
+/// A file that is locked while this lives, and its value.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     state_file: StateFile,
@@ -65,7 +64,7 @@ pub(crate) struct LockedFile {
 }
 
 impl LockedFile {
-    /// Opens and locks a file, which is created if it is not there.
+    /// Opens and locks a file; creates it if it is missing.
     pub(crate) fn create(
         state_file: &StateFile,
         timeout: LockTimeout,
@@ -75,7 +74,7 @@ impl LockedFile {
         Self::read(state_file, file)
     }
 
-    /// Opens and locks a file; `None` if it is not there.
+    /// Opens and locks a file; `None` if it is missing.
     pub(crate) fn find(
         state_file: &StateFile,
         timeout: LockTimeout,
@@ -89,7 +88,7 @@ impl LockedFile {
 
     fn read(state_file: &StateFile, locked: (File, u64)) -> Result<Self, BackendError> {
         let (file, length) = locked;
-        // Made first, so that the file is unlocked whatever its content.
+        // Made first, so that the file is unlocked for any content.
         let mut locked = Self { state_file: state_file.clone(), file, length, version: None };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut content = (&locked.file).take(FILE_BYTES as u64);
@@ -101,19 +100,19 @@ impl LockedFile {
         Ok(locked)
     }
 
-    /// The value; `None` if none was ever written.
+    /// Returns the value; `None` if none was ever written.
     pub(crate) fn value(&self) -> Option<&[u8]> {
         self.version.as_ref().map(|version| &*version.payload)
     }
 
-    /// The file, as messages call it.
+    /// Returns the file, as messages name it.
     pub(crate) fn state_file(&self) -> &StateFile {
         &self.state_file
     }
 
     /// Replaces the value, by one write.
     ///
-    /// After an error the outcome is unknown: the whole record may have been written.
+    /// After an error the outcome is unknown: the complete record may have been written.
     pub(crate) fn replace(&mut self, payload: Vec<u8>) -> Result<(), BackendError> {
         let sequence = self.version.as_ref().map_or(0, |old| old.sequence + 1);
         let version = Version { sequence, payload };
@@ -134,7 +133,7 @@ impl LockedFile {
 
     /// Writes `bytes` at `offset`.
     ///
-    /// After an error the outcome is unknown: all of it may have been written.
+    /// After an error the outcome is unknown: all bytes may have been written.
     pub(crate) fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), BackendError> {
         let mut file = &self.file;
         file.seek(SeekFrom::Start(offset))
@@ -142,8 +141,8 @@ impl LockedFile {
             .map_err(|error| self.refused("write", Outcome::Unknown, error))
     }
 
-    /// Cuts off what lies behind the value, if the file was longer than `longest`. It is of no use, so that it
-    /// may stay as well.
+    /// Cuts off the bytes behind the value, if the file was longer than `longest`. They have no use, so an error is
+    /// ignored.
     pub(crate) fn cut_if_longer_than(&self, longest: u64) {
         if self.length > longest {
             let _ = self.file.set_len(FILE_BYTES as u64);
@@ -162,14 +161,14 @@ impl LockedFile {
 }
 
 impl Drop for LockedFile {
-    /// To close the file is not enough: a child process that was forked a moment ago has the file open
-    /// until it executes its program, and would keep it locked.
+    /// Unlocks explicitly: a child process that was forked a moment ago has the file open until it executes its
+    /// program, and would keep it locked.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
-/// Why a file could not be opened and locked.
+/// Reason why a file could not be opened and locked.
 #[derive(Debug)]
 enum OpenError {
     Open(io::Error),
@@ -187,10 +186,9 @@ impl OpenError {
     }
 }
 
-/// Locks the file that has the path now, and says how long it is.
-///
-/// A file that was deleted between opening and locking has no path any more: the others open the file
-/// that took its place.
+/// Locks the file that is at the path now, and returns its length.
+/// A file that was deleted between opening and locking has no path any more: others open the file that took its
+/// place.
 fn lock_current(
     state_file: &StateFile,
     creation: Creation,

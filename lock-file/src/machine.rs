@@ -1,11 +1,11 @@
-//! The machine's time: the clock by which holds end, and the boot that the clock counts from.
+//! The machine's time: the clock of the holds, and the boot from which the clock counts.
 //!
-//! The clock is the uptime of the kernel, which all containers on it share. A process in a time namespace sees
-//! another uptime, so the namespace's offset is taken off.
+//! The clock is the uptime of the kernel, which all its containers share. A process in a time namespace sees another
+//! uptime, so the namespace's offset is subtracted.
 //!
-//! After a reboot the uptime begins at 0 again. A record of an earlier boot is told by the boot id. A container may
-//! have a boot id of its own, and says nothing by it. Then a record that was written at a later uptime than now is
-//! of an earlier boot; any other may be of this boot, and counts.
+//! After a reboot the uptime begins at 0 again. The boot id identifies records of an earlier boot. A container may
+//! have its own boot id, which proves nothing. Then a record that was written at a later uptime than now is of an
+//! earlier boot. Any other record may be of this boot, and is valid.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,12 +15,12 @@ use lock_core::{Finding, LockError};
 
 use crate::platform;
 
-/// Where the time is read. Tests put another boot and other clocks here.
+/// Source of the time. Tests replace the boot and the clocks.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
     /// The kernel's own id of this boot, if it can be read.
     pub(crate) boot: Option<Arc<str>>,
-    /// Lead of `uptime` over the machine's, in ns.
+    /// Lead of `uptime` over the machine's uptime, in ns.
     pub(crate) offset: i128,
     pub(crate) uptime: fn() -> Duration,
     pub(crate) wall: fn() -> Duration,
@@ -33,12 +33,12 @@ pub(crate) struct Now {
     pub(crate) boot: Option<Arc<str>>,
     /// The time since the machine's boot, suspend included.
     pub(crate) uptime: Duration,
-    /// The wall clock in microseconds. It feeds tokens, and decides nothing.
+    /// The wall clock in microseconds. It is used for tokens, and for no decision.
     pub(crate) wall_micros: u64,
 }
 
 impl Machine {
-    /// The machine we run on.
+    /// Returns the machine of this process.
     pub(crate) fn this() -> Result<Self, LockError> {
         let offset = platform::time_offset().map_err(|error| LockError::Config {
             message: format!(
@@ -50,7 +50,7 @@ impl Machine {
         Ok(Self { boot, offset, uptime: platform::uptime, wall: wall_time })
     }
 
-    /// Looks at the time namespace again, which may be another one since the directory was opened.
+    /// Checks the time namespace again, which may have changed since the directory was opened.
     pub(crate) fn examined(&self) -> Finding {
         match platform::time_offset() {
             Ok(offset) if offset == self.offset => Finding::good(
@@ -80,14 +80,14 @@ impl Machine {
     }
 }
 
-/// When a record was written.
+/// Time of writing of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Written {
     boot: Option<Arc<str>>,
     uptime: Duration,
 }
 
-/// In the place of a boot id that says nothing.
+/// Stands for a boot id that proves nothing.
 const NO_BOOT: &str = "-";
 
 impl Written {
@@ -95,12 +95,12 @@ impl Written {
         Self { boot: now.boot.clone(), uptime: now.uptime }
     }
 
-    /// As the record says it.
+    /// Returns the time as a line of the record.
     pub(crate) fn to_line(&self) -> String {
         format!("{} {}", self.boot.as_deref().unwrap_or(NO_BOOT), self.uptime.as_nanos())
     }
 
-    /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
+    /// Parses a line of [`to_line`](Self::to_line); `None` for any other text.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let (boot, nanos) = line.split_once(' ')?;
         let boot = (boot != NO_BOOT).then(|| boot.into());
@@ -109,7 +109,8 @@ impl Written {
 }
 
 impl Now {
-    /// Returns true if it may have been written in this boot. S3: in doubt it was, which costs time alone.
+    /// Returns true if the record may have been written in this boot. S3: doubt counts as true, which only costs
+    /// time.
     pub(crate) fn is_in_boot_of(&self, written: &Written) -> bool {
         match (&written.boot, &self.boot) {
             (Some(then), Some(now)) => then == now,
@@ -117,18 +118,18 @@ impl Now {
         }
     }
 
-    /// When a hold begins that is granted now, on the wall clock.
+    /// Returns the start of a hold that is granted now, on the wall clock.
     pub(crate) fn since(&self) -> Option<SystemTime> {
         time_of_micros(self.wall_micros)
     }
 
-    /// The uptime as notifications tell it, in whole microseconds.
+    /// Returns the uptime as in notifications, in whole microseconds.
     pub(crate) fn server_time(&self) -> ServerTime {
         ServerTime(Duration::from_micros(self.uptime.as_micros() as u64))
     }
 }
 
-/// A point in time as files tell it: µs since 1970, or 0 if it is not known.
+/// Reads a point in time of a file: µs since 1970, or 0 if it is not known.
 pub(crate) fn time_of_micros(micros: u64) -> Option<SystemTime> {
     UNIX_EPOCH.checked_add(Duration::from_micros(micros)).filter(|_| micros > 0)
 }

@@ -1,7 +1,7 @@
-//! News of a grant for a waiter.
+//! Message of a grant to a waiter.
 //!
-//! The grant is in the record before the waiter is told, and counts though the waiter is never told: its next
-//! poll finds it.
+//! The grant is in the record before the message is sent, and is valid without the message: the waiter's next poll
+//! finds it.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use uuid::Uuid;
 use crate::machine::Now;
 use crate::queue_entry::QueueEntry;
 
-/// News of a grant for a waiter, and its address.
+/// Message of a grant to a waiter, and its address.
 #[derive(Debug)]
 pub(crate) struct Notification {
     pub(crate) lock: LockName,
-    /// The hold, as it is until the waiter claims it.
+    /// The hold, until the waiter claims it.
     pub(crate) held: Held<Duration>,
     pub(crate) socket: Uuid,
     pub(crate) message: String,
 }
 
 impl Notification {
-    /// Tells that the waiter holds the lock since `now`; `None` if it polls.
+    /// Returns the message that the waiter holds the lock since `now`; `None` if the waiter polls.
     pub(crate) fn of(
         waiter: &QueueEntry,
         lock: &LockName,

@@ -8,7 +8,7 @@ use crate::machine::Machine;
 use crate::path::FileSystem;
 use crate::{FileBackend, FileFence};
 
-/// Options to open locks and fences whose file system is not known to be local. Else a path alone is enough.
+/// Options for locks and fences on a file system that is not known to be local. For others a path alone is enough.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -32,10 +32,10 @@ impl FileOptions {
         Self::default()
     }
 
-    /// Takes the file system for local, whatever it is: no other machine can reach the directory. In a URL it is
+    /// Declares the file system as local, whatever it is: no other machine can reach the directory. In a URL it is
     /// `?filesystem=local`.
     ///
-    /// If another machine can reach it after all, **two hold one lock**.
+    /// If another machine can still reach it, **two may hold one lock**.
     pub fn local_file_system(mut self) -> Self {
         self.file_system = FileSystem::SaidToBeLocal;
         self

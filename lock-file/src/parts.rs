@@ -1,6 +1,6 @@
-//! The parts of a lock's file behind its two slots: where the queue and a table of holds lie.
+//! The parts of a lock's file behind its two slots: the places of the queue and of a table of holds.
 //!
-//! Places are counted in entries, so that a queue's entries lie one behind the other.
+//! Places are counted in entries, so that the entries of a queue are adjacent.
 
 use std::iter;
 use std::ops::Range;
@@ -8,13 +8,13 @@ use std::ops::Range;
 use crate::queue_entry::ENTRY_BYTES;
 use crate::slots::FILE_BYTES;
 
-/// Where in the file a place is.
+/// Returns the offset of a place in the file.
 pub(crate) const fn offset(place: u64) -> u64 {
     FILE_BYTES as u64 + place * ENTRY_BYTES as u64
 }
 
-/// The parts that must not be overwritten now: what the record in force names, and what was written since, for
-/// the record to come. So a process that is killed at any byte leaves what the record in force names.
+/// The parts that must not be overwritten now: those that the valid record names, and those written since for the
+/// next record. So a process that is killed at any byte leaves the parts of the valid record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts(Vec<Range<u64>>);
 
@@ -25,13 +25,13 @@ impl Parts {
         }
     }
 
-    /// Takes the first part that has `room`, and says where it begins.
+    /// Takes the first free part with `room` entries, and returns its start.
     pub(crate) fn take(&mut self, room: u64) -> u64 {
         let ends = self.0.iter().map(|part| part.end);
         let is_free = |start: &u64| {
             self.0.iter().all(|part| start + room <= part.start || part.end <= *start)
         };
-        // Behind the last of them there is always room.
+        // There is always room behind the last part.
         let start = iter::once(0).chain(ends).filter(is_free).min().unwrap_or_default();
         self.add(start..start + room);
         start

@@ -1,4 +1,4 @@
-//! Decides if a path is fit for locks.
+//! Decides if a path is suitable for locks.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,18 +7,18 @@ use lock_core::{LockError, Outcome};
 
 use crate::{fault, platform};
 
-/// File systems that are fit.
+/// Suitable file systems.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FileSystem {
-    /// File systems that are known to be of one machine.
+    /// File systems that are known to belong to one machine.
     #[default]
     KnownToBeLocal,
-    /// Any: somebody who knows has said that no other machine can reach the directory.
+    /// Any: the user has declared that no other machine can reach the directory.
     SaidToBeLocal,
 }
 
 impl FileSystem {
-    /// Refuses a path whose file locks another machine may not see, or not at once.
+    /// Refuses a path if another machine may not see its file locks, or not at once.
     pub(crate) fn refuse_foreign(self, path: &Path) -> Result<(), LockError> {
         let foreign = match self {
             Self::KnownToBeLocal => platform::foreign_file_system(path),
@@ -36,18 +36,18 @@ impl FileSystem {
     }
 }
 
-/// Refuses a directory that this user cannot use, or others as well.
+/// Refuses a directory that this user cannot use, or that others can use too.
 pub(crate) fn check_folder(path: &Path) -> Result<(), LockError> {
     platform::check_folder(path).map_err(|error| unusable("use", path, error))
 }
 
-/// The path that means the same file wherever the process goes, without a slash at its end.
+/// Returns the absolute path, without a slash at its end. It stays valid when the process changes its directory.
 pub(crate) fn absolute(path: &Path) -> Result<PathBuf, LockError> {
     let path = std::path::absolute(path).map_err(|error| unusable("find", path, error))?;
     Ok(path.components().collect())
 }
 
-/// Makes the name of a file that was made or put in its place outlast a crash of the machine.
+/// Makes the name of a new or replaced file outlast a crash of the machine.
 pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
     match file.parent() {
         // The folder of a bare name is the working directory.
@@ -57,7 +57,7 @@ pub(crate) fn sync_folder_of(file: &Path) -> io::Result<()> {
     }
 }
 
-/// A path that cannot be used, at least not now.
+/// The error of a path that cannot be used, at least not now.
 pub(crate) fn unusable(doing: &str, path: &Path, error: io::Error) -> LockError {
     let what = format!("{}, which this user has to be able to write", path.display());
     let source = fault::refused(doing, &what, Outcome::NotApplied, error);

@@ -1,22 +1,22 @@
-//! The queue of a lock: who waits for it, first come first served (C27).
+//! The queue of a lock: its waiters, first come first served (C27).
 //!
-//! The entries lie behind the two slots of the lock's own file, so that one open file and one lock of the
-//! operating system are enough for both. The record says which of them count: `head..tail`.
+//! The entries are behind the two slots of the lock's own file, so that one open file and one file lock are enough
+//! for both. The record has the range of valid entries: `head..tail`.
 //!
 //! ```text
 //!   slot 0 │ slot 1 │ … │ entry │ gone │ entry │ entry │ … room … │
 //!                        ▲ head                         ▲ tail     ▲ limit
 //! ```
 //!
-//! - To **arrive** is one write of an entry at the tail, and then the record with a greater tail.
-//! - To be **served** is the record with a greater head. The head moves past those that are gone.
-//! - To **leave** is the record with a smaller tail or a greater head; or, from the middle, to be erased.
-//! - When there is no **room**, those that are alive move to a [part](Parts) of the file that is free,
-//!   with room for as many again. So an arrival costs the same on average, however many wait, and the file is
-//!   at most a few times as long as the queue.
+//! - An **arrival** writes an entry at the tail, and then the record with a greater tail.
+//! - A **service** writes the record with a greater head. The head moves past waiters that have gone.
+//! - A **departure** writes the record with a smaller tail or a greater head, or erases an entry in the middle.
+//! - If there is no **room**, live entries move to a free [part](Parts) of the file, with room for as many again. So
+//!   the average cost of an arrival does not depend on the number of waiters, and the file is at most a few times as
+//!   long as the queue.
 //!
-//! What the record names was written before it. So a process that is killed at any byte leaves the queue as
-//! it was before or after.
+//! All that the record names was written before it. So a process that is killed at any byte leaves the queue as it
+//! was before or after.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -30,19 +30,19 @@ use crate::machine::Now;
 use crate::parts::{Parts, offset};
 use crate::queue_entry::{ENTRY_BYTES, QueueEntry};
 
-/// The fewest entries that there is room for.
+/// Least room of a queue, in entries.
 const SMALLEST: u64 = 16;
 
-/// Number of entries that are read at once.
+/// Number of entries in one read.
 const CHUNK: u64 = 16;
 
-/// With more places before it, the number of those is told, and not how many of them are alive.
+/// With more places before it, a waiter is told their number, and not the number of live waiters.
 const COUNTED: u64 = 4 * CHUNK;
 
-/// A file that is longer is cut when nobody waits any more.
+/// Length above which a file is cut when nobody waits any more.
 pub(crate) const LONGEST_IDLE_FILE: u64 = offset(4 * SMALLEST);
 
-/// Entries of a lock's file that are its queue. Places are counted in entries.
+/// The entries of a lock's file that are its queue. Places are counted in entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queue {
     head: u64,
@@ -50,25 +50,25 @@ pub(crate) struct Queue {
     limit: u64,
 }
 
-/// A waiter's place, as its process remembers it. With it a waiter reads its own entry when it looks again, however many
-/// wait.
+/// A waiter's place, as its process remembers it. With it a repeated look reads only the waiter's own entry, however
+/// many wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     at: u64,
     /// Number of places before it.
     rank: u64,
-    /// When it looked, as uptime.
+    /// Time of its last look, as uptime.
     seen: Duration,
 }
 
 impl Place {
-    /// Tells if the waiter may still be there: it looks each second.
+    /// Returns true if the waiter may still be alive: it looks each second.
     pub(crate) fn is_alive(self, now: &Now) -> bool {
         now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
     }
 }
 
-/// A waiter, and its place.
+/// A waiter and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     place: u64,
@@ -80,12 +80,12 @@ impl Queue {
         self.head == self.tail
     }
 
-    /// The part of the file that it takes.
+    /// Returns the part of the file that it occupies.
     pub(crate) fn part(self) -> Range<u64> {
         self.head..self.limit
     }
 
-    /// Returns the live waiters, in the order in which they came. Each is read when it is asked for.
+    /// Returns the live waiters, in the order of their arrival. Each is read when it is needed.
     pub(crate) fn alive<'a>(
         self,
         file: &'a LockedFile,
@@ -100,7 +100,7 @@ impl Queue {
         queued.filter(|queued| queued.as_ref().map_or(true, |queued| queued.entry.is_alive(now)))
     }
 
-    /// Gives `entry` a place, the last or the one it has, and says where that is and how many are before it.
+    /// Gives `entry` a place: its present one, or the last. Returns the place, and the number of waiters before it.
     pub(crate) fn join(
         self,
         file: &LockedFile,
@@ -129,8 +129,8 @@ impl Queue {
         Ok((queue, Place { at, rank, seen: now.uptime }, before))
     }
 
-    /// Finds the place of `owner`, if it is alive, from where it was `known` to be. A claim that never had a place, or
-    /// has not looked for so long that its process forgot it, has none.
+    /// Finds the place of `owner`, if it is alive, from its last `known` place. A claim has none if it never had one,
+    /// or if it has not looked for so long that its process forgot it.
     fn find(
         self,
         file: &LockedFile,
@@ -146,7 +146,7 @@ impl Queue {
         {
             return Ok(Some(at));
         }
-        // The queue has moved. No more are before it than there were then, and hardly fewer.
+        // The queue has moved. At most as many are before the waiter as before, and hardly fewer.
         let mut end = self.tail.min(self.head + known.rank + 1);
         while end > self.head {
             let start = self.head.max(end.saturating_sub(CHUNK));
@@ -158,13 +158,13 @@ impl Queue {
         Ok(None)
     }
 
-    /// The queue when `served`, and all before it, are no longer in it.
+    /// Returns the queue without `served` and all before it.
     #[must_use]
     pub(crate) fn after(self, served: &Queued) -> Self {
         Self { head: served.place + 1, ..self }.unless_empty()
     }
 
-    /// The queue without `owner` (C19).
+    /// Returns the queue without `owner` (C19).
     pub(crate) fn without(
         self,
         file: &LockedFile,
@@ -186,7 +186,7 @@ impl Queue {
         Ok(Self { head: first.place, tail: last.place + 1, limit: self.limit })
     }
 
-    /// Moves the live waiters to a part of the file that is free, with room for as many again.
+    /// Moves the live waiters to a free part of the file, with room for as many again.
     fn moved(self, file: &LockedFile, now: &Now, parts: &mut Parts) -> Result<Self, BackendError> {
         let alive = self.alive(file, now).collect::<Result<Vec<_>, _>>()?;
         let length = alive.len() as u64;
@@ -201,12 +201,12 @@ impl Queue {
         if self.is_empty() { Self::default() } else { self }
     }
 
-    /// As the record says it.
+    /// Returns the queue as a line of the record.
     pub(crate) fn to_line(self) -> String {
         format!("{} {} {}", self.head, self.tail, self.limit)
     }
 
-    /// Reads what [`to_line`](Self::to_line) wrote; `None` if it is something else.
+    /// Parses a line of [`to_line`](Self::to_line); `None` for any other text.
     pub(crate) fn from_line(line: &str) -> Option<Self> {
         let mut words = line.split(' ');
         let mut next = || words.next()?.parse::<u32>().ok().map(u64::from);
@@ -216,7 +216,7 @@ impl Queue {
     }
 }
 
-/// The entries at these places that are somebody's.
+/// Returns the valid entries at these places.
 fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendError> {
     let count = (places.end - places.start) as usize;
     let bytes = file.read_at(offset(places.start), count * ENTRY_BYTES)?;
@@ -224,7 +224,7 @@ fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendErr
     let whole = places.zip(entries).filter(|(_, entry)| QueueEntry::is_whole(entry));
     let queued =
         whole.map(|(place, entry)| Some(Queued { place, entry: QueueEntry::decode(entry)? }));
-    // C34: a waiter that is not understood is not passed.
+    // C34: a waiter that is not understood is not overtaken.
     queued
         .collect::<Option<_>>()
         .ok_or_else(|| fault::unusable(file.state_file(), "a waiter in it is not understood"))
@@ -247,7 +247,7 @@ mod tests {
     use crate::state_file::{StateFile, StateOf};
     use crate::testing::claim_of;
 
-    /// A queue in a file, and the entries of those who came, with the places that they remember.
+    /// A queue in a file, and the entries of its waiters, with the places that they remember.
     struct Crowd {
         _home: TempDir,
         file: LockedFile,

@@ -12,44 +12,44 @@ use crate::machine::Now;
 /// Bytes of an entry in the file. A write of it lies within one page.
 pub(crate) const ENTRY_BYTES: usize = 256;
 
-/// The entry as it lies in the file: `crc32 (4) · length of the label (4) · seen in ns (8) · TTL in ns (8) ·
-/// socket (16) · owner (32) · label · zeros · permits taken (2) · permits of the lock (2)`, integers in little
-/// endian, the checksum over all that follows it. Exclusive is 0 of 0, and shared is 1 of 0. An entry of zeros,
-/// or one that is not whole, is nobody's.
+/// The layout of an entry in the file: `crc32 (4) · length of the label (4) · seen in ns (8) · TTL in ns (8) ·
+/// socket (16) · owner (32) · label · zeros · permits taken (2) · permits of the lock (2)`. Integers are little endian,
+/// and the checksum covers all that follows it. Exclusive is 0 of 0, and shared is 1 of 0. An entry of zeros, or an
+/// incomplete one, belongs to nobody.
 pub(crate) type EntryBytes = [u8; ENTRY_BYTES];
 
 const LABEL_AT: usize = 72;
 
 const PERMITS_AT: usize = ENTRY_BYTES - 4;
 
-/// A waiter, in the order of whose arrival the lock is granted (C27).
+/// A waiter. The lock is granted in the order of their arrival (C27).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct QueueEntry {
     pub(crate) owner: OwnerId,
     pub(crate) ttl: Duration,
     pub(crate) label: Label,
     pub(crate) kind: Kind,
-    /// The socket by which its process hears; `None` if the waiter looks for itself.
+    /// The socket on which its process listens; `None` if the waiter polls.
     pub(crate) socket: Option<Uuid>,
-    /// When it last showed that it is alive, as uptime of the boot of the hold that it waits for.
+    /// Time of its last sign of life, as uptime of the boot of the hold that it waits for.
     pub(crate) seen: Duration,
 }
 
 impl QueueEntry {
-    /// The place of `claim`, as it is taken or kept now.
+    /// Returns the place of `claim`, as it is taken or kept now.
     pub(crate) fn of(claim: &Claim, socket: Option<Uuid>, now: &Now) -> Self {
         let (owner, ttl, label) = (claim.owner, claim.ttl.as_duration(), claim.label.clone());
         Self { owner, ttl, label, kind: claim.kind, socket, seen: now.uptime }
     }
 
-    /// C28: whether it looked lately, as every waiter does each second.
+    /// C28: returns true if the waiter looked lately, as every waiter does each second.
     pub(crate) fn is_alive(&self, now: &Now) -> bool {
         now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
     }
 
-    /// The hold that the waiter is given, who did not ask just now.
+    /// Returns the hold of the waiter, which did not ask just now.
     pub(crate) fn held(&self, token: FencingToken, slots: Slots, now: &Now) -> Held<Duration> {
-        // C28: until it renews, so that one that died in silence costs no more.
+        // C28: short until it is renewed, so that a waiter that died in silence costs no more.
         let ttl = self.ttl.min(UNCLAIMED_GRANT_TTL);
         Held {
             owner: self.owner,
@@ -80,12 +80,12 @@ impl QueueEntry {
         bytes
     }
 
-    /// Returns true if an entry was written here, and whole. Else it was erased, or its waiter was killed as it wrote.
+    /// Returns true if a complete entry is here. Else it was erased, or its waiter was killed while it wrote.
     pub(crate) fn is_whole(bytes: &EntryBytes) -> bool {
         bytes[..4] == checksum(bytes).to_le_bytes()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` if it is something else.
+    /// Parses the bytes of [`encode`](Self::encode); `None` for any other bytes.
     pub(crate) fn decode(bytes: &EntryBytes) -> Option<Self> {
         if !Self::is_whole(bytes) {
             return None;

@@ -9,13 +9,12 @@ use crate::hold_table::HoldTable;
 use crate::machine::{Written, micros_since_1970, time_of_micros};
 use crate::queue::Queue;
 
-/// In the place of an owner: several hold the lock.
+/// Stands for an owner if the lock has several holders.
 const SEVERAL: &str = "several";
 
-/// A record, as it was written.
+/// A record of a lock's file.
 ///
-/// It has lines of text, which cannot run into each other because names and labels hold no control
-/// characters:
+/// It has lines of text. Names and labels hold no control characters, so no line can run into the next:
 ///
 /// | held by | lines |
 /// | --- | --- |
@@ -23,20 +22,20 @@ const SEVERAL: &str = "several";
 /// | one, exclusively, under that token | name, token, owner, deadline in ns, when it was written, label, since when in µs |
 /// | others | name, token, `several`, when it was written, where the [table](HoldTable) of the holds lies |
 ///
-/// If somebody waits, a last line says which entries of the file are the queue.
+/// If there are waiters, a last line names the entries of the file that are the queue.
 ///
-/// A later format may change anything behind the [mark](crate::slots) of the slots, and then has another mark.
+/// A later format may change anything behind the [mark](crate::slots) of the slots, and then must have another mark.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) name: LockName,
-    /// The last token granted. It stays when the hold ends, so that the next one is greater.
+    /// The last granted token. It stays when the hold ends, so that the next token is greater.
     pub(crate) token: FencingToken,
     pub(crate) holders: Holders,
-    /// Waiters for the end of a hold. Without a hold, there are none.
+    /// Waiters for the end of a hold. Empty if there is no hold.
     pub(crate) queue: Queue,
 }
 
-/// Holders of a lock, with holds that may be over, and the time of writing.
+/// Holders of a lock, whose holds may be over, and the time of writing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Holders {
     Nobody,
@@ -94,7 +93,7 @@ impl Record {
         text.into_bytes()
     }
 
-    /// Reads what [`encode`](Self::encode) wrote; `None` if it is something else.
+    /// Parses the bytes of [`encode`](Self::encode); `None` for any other bytes.
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut lines = std::str::from_utf8(payload).ok()?.split('\n');
         let name = LockName::new(lines.next()?).ok()?;
@@ -118,7 +117,7 @@ mod tests {
         Written::from_line(&line).expect("when it was written")
     }
 
-    /// As large as a record can be, or its holders are.
+    /// Returns the largest possible record with these holders.
     fn largest(holders: Holders) -> Record {
         Record {
             name: LockName::new("n".repeat(LockName::MAX_BYTES)).expect("a name"),
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(Record::decode(b"\xff\n1"), None);
     }
 
-    /// The first format. Whoever changes it gives the slots another mark.
+    /// The first format. A change of it needs another mark of the slots.
     #[test]
     fn an_exclusive_hold_is_written_like_this() {
         let owner: OwnerId = "00112233445566778899aabbccddeeff".parse().expect("an owner");

@@ -1,4 +1,4 @@
-//! New contents of a file, whole before they take its place.
+//! New contents of a file, complete before they replace it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -11,12 +11,12 @@ use crate::fault;
 use crate::path::sync_folder_of;
 use crate::platform;
 
-/// Readers of a file that was not there before.
+/// Access to a new file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Privacy {
     /// Its owner alone.
     Private,
-    /// As the process makes its files.
+    /// The usual access to new files of the process.
     Usual,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Privacy {
 #[must_use = "a crash of the machine may undo what was not synced"]
 pub(crate) struct Placed(PathBuf);
 
-/// The new contents of a file, beside it. Dropped, they are removed.
+/// The new contents of a file, in a file beside it. Dropped, that file is removed.
 #[derive(Debug)]
 pub(crate) struct Replacement {
     beside: PathBuf,
@@ -32,8 +32,7 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Writes `contents` beside `target`, on behalf of the one at `writer`: a fence, which is locked, or
-    /// somebody who writes once.
+    /// Writes `contents` beside `target` for `writer`: a locked fence, or a writer that writes once.
     pub(crate) fn write(
         writer: &Path,
         target: &Path,
@@ -62,7 +61,7 @@ impl Replacement {
             platform::make_private(&mut options);
         }
         let mut file = options.open(&self.beside)?;
-        // Before the contents, which may be private.
+        // Set before the contents are written, which may be private.
         if let Some(old) = metadata_if_there(&self.target)? {
             file.set_permissions(old.permissions())?;
         }
@@ -89,14 +88,14 @@ impl Placed {
 }
 
 impl Drop for Replacement {
-    /// After it was put in place there is nothing to remove.
+    /// After the replacement there is nothing to remove.
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.beside);
     }
 }
 
-/// All writes through a fence use the same name in a directory. The fence lets in one at a time, and
-/// each removes first what a write that was killed has left behind.
+/// All writes through a fence use the same name in a directory. The fence admits one at a time, and each first
+/// removes the file that a killed write has left.
 fn hidden_name(writer: &Path) -> String {
     let digest = hex_digest(writer.as_os_str().as_encoded_bytes());
     format!(".leasehold-{}.tmp", &digest[..16])

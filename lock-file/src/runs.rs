@@ -1,12 +1,12 @@
-//! The runs of a lock that ended well (C42): a small file for each, in a folder of the lock.
+//! The recorded runs of a lock (C42): a small file for each, in a folder of the lock.
 //!
 //! ```text
 //!   locks/ ─ {name}.lock          the lock, under whose file lock its runs are recorded
 //!          └ runs/ ─ {name}/ ─ {occurrence}          what ran, under which token, and until when it is kept
 //! ```
 //!
-//! Names and occurrences are digests, for the reason that the lock's file has one; the file says both in full.
-//! Until when it is kept is told by the wall clock, since a record outlasts a boot.
+//! File names are digests of names and occurrences, for the same reason as the lock's file name; the file has both in
+//! full. The wall clock decides when a record is outdated, since a record outlasts a boot.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read};
@@ -27,8 +27,8 @@ use crate::state_file::{StateFile, StateOf};
 /// The folder of all runs in a directory of locks.
 const RUNS: &str = "runs";
 
-/// Number of files of a lock that are looked at when a further one is made, to remove the outdated ones: so there are
-/// hardly more files than runs to remember, and no call takes long.
+/// Number of files of a lock that are checked when a new one is made, to remove outdated ones: so there are hardly
+/// more files than records to keep, and no call takes long.
 const SWEPT: usize = 16;
 
 /// The runs of one lock.
@@ -38,14 +38,14 @@ pub(crate) struct Runs {
     name: LockName,
 }
 
-/// The first line of a file: its format. A later one has another mark, and is not ours to read.
+/// The first line of a file: its format. A later format has another mark, and is not read.
 const MARK: &str = "run-1";
 
 /// Content of a run's file.
 #[derive(Debug, PartialEq)]
 struct Run {
     token: FencingToken,
-    /// On the wall clock.
+    /// The end of the record on the wall clock.
     forget_at_micros: u64,
 }
 
@@ -55,7 +55,7 @@ impl Runs {
         Self { directory: directory.to_owned(), folder, name: name.clone() }
     }
 
-    /// Writes what is to be said of a run, to be put in its place once it is known that it is so.
+    /// Writes the record of a run beside its place. It is put in place once the run is confirmed.
     pub(crate) fn write(&self, record: &Record, now: &Now) -> Result<Replacement, BackendError> {
         self.make_folder().map_err(|error| {
             fault::refused("use", &self.folder.display(), Outcome::NotApplied, error)
@@ -63,13 +63,13 @@ impl Runs {
         let forget_at = now.wall_micros.saturating_add(record.remember_millis() * 1000);
         let (name, occurrence) = (self.name.as_str(), record.occurrence.as_str());
         let text = format!("{MARK}\n{name}\n{occurrence}\n{}\n{forget_at}", record.token);
-        // A name of its own: an earlier request for the same run may be under way yet.
+        // A name of its own: an earlier request for the same run may still be in progress.
         let writer = self.folder.join(Uuid::new_v4().to_string());
         let target = self.path_of(&record.occurrence);
         Replacement::write(&writer, &target, text.as_bytes(), Privacy::Private)
     }
 
-    /// Makes the folder if it is not there. It is ours alone, as all folders of a directory of locks are.
+    /// Creates the folder if it is missing, private as all folders of a directory of locks.
     fn make_folder(&self) -> io::Result<()> {
         let runs = self.directory.join(RUNS);
         let is_new = !self.folder.exists();
@@ -84,7 +84,7 @@ impl Runs {
         Ok(())
     }
 
-    /// The token of a run that is to be remembered.
+    /// Returns the token of a run whose record is not outdated.
     pub(crate) fn find(
         &self,
         occurrence: &Occurrence,
@@ -116,7 +116,7 @@ impl Runs {
         Ok(true)
     }
 
-    /// The runs that are to be remembered. A file that cannot be read is none.
+    /// Returns the runs whose records are not outdated. A file that cannot be read is skipped.
     pub(crate) fn all(&self, now: &Now) -> Vec<RecordedRun> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let files = entries.flatten().map(|entry| entry.path());
@@ -131,17 +131,17 @@ impl Runs {
         read(&found).ok().and_then(|text| String::from_utf8(text).ok())
     }
 
-    /// Removes some files of runs that are to be forgotten. The file of the lock is locked meanwhile, so that
-    /// nobody puts another in the place of one that was read.
+    /// Removes some files of outdated runs. The lock's file is locked meanwhile, so that nobody replaces a file that
+    /// was just read.
     pub(crate) fn sweep(&self, now: &Now) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
         let files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        // From anywhere on, so that all have their turn.
+        // Starts at a random file, so that all have their turn.
         let start = Uuid::new_v4().as_u128() % (files.len().max(1) as u128);
         for file in files.iter().cycle().skip(start as usize).take(SWEPT.min(files.len())) {
             let run = self.read_whole(file.clone()).and_then(|text| Run::decode_whole(&text));
             if run.is_some_and(|run| run.is_forgotten(now)) {
-                // A file that cannot be removed costs its room.
+                // A file that cannot be removed only costs its space.
                 let _ = fs::remove_file(file);
             }
         }
@@ -153,7 +153,7 @@ impl Runs {
 }
 
 impl Run {
-    /// Reads what stands behind the name and the occurrence.
+    /// Parses the lines behind the name and the occurrence.
     fn decode(text: &str) -> Option<Self> {
         let (token, forget_at) = text.split_once('\n')?;
         Some(Self { token: token.parse().ok()?, forget_at_micros: forget_at.parse().ok()? })
@@ -170,7 +170,7 @@ impl Run {
     }
 }
 
-/// The run that a file tells of, if it is to be remembered.
+/// Returns the run of a file, if its record is not outdated.
 fn recorded(text: &str, now: &Now) -> Option<RecordedRun> {
     let run = Run::decode_whole(text).filter(|run| !run.is_forgotten(now))?;
     let occurrence = Occurrence::new(text.split('\n').nth(2)?).ok()?;

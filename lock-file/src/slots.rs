@@ -1,8 +1,8 @@
-//! Two slots in one file: how a value is changed so that a torn write leaves the old one.
+//! Two slots in one file, so that a torn write leaves the old value.
 //!
-//! A slot is `magic (8) · sequence (8) · length (4) · crc32 (4) · payload · zeros`, integers in
-//! little endian, the checksum over all of it but itself and the zeros. The value with sequence
-//! number n is in slot n mod 2, so that the next one never overwrites it.
+//! A slot is `magic (8) · sequence (8) · length (4) · crc32 (4) · payload · zeros`. Integers are little endian, and
+//! the checksum covers all but itself and the zeros. The value with sequence number n is in slot n mod 2, so that the
+//! next one never overwrites it.
 
 use crc32fast::Hasher;
 
@@ -15,24 +15,24 @@ pub(crate) const FILE_BYTES: usize = 2 * SLOT_BYTES;
 /// The largest payload.
 pub(crate) const MAX_PAYLOAD_BYTES: usize = SLOT_BYTES - HEADER_BYTES;
 
-/// The mark of the format, of its kind and version. A format with another mark is not ours to change.
+/// The mark of the format, with its kind and version. A format with another mark must not be changed.
 const MAGIC: [u8; 8] = *b"lease-1\n";
 
 const HEADER_BYTES: usize = 24;
 
-/// A value, and which in the order of changes it is.
+/// A value, and its number in the order of changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Version {
     pub(crate) sequence: u64,
     pub(crate) payload: Vec<u8>,
 }
 
-/// The file holds something of which nothing can be said.
+/// The file's content cannot be interpreted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Unusable {
-    /// No value is whole.
+    /// No value is complete.
     Damaged,
-    /// A slot has another mark. It may be in force, whatever the other slot says.
+    /// A slot has another mark. It may be valid, whatever the other slot has.
     Foreign,
 }
 
@@ -45,7 +45,7 @@ impl Unusable {
     }
 }
 
-/// The value in force; `None` if none was ever written.
+/// Returns the valid value; `None` if none was ever written.
 pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Unusable> {
     if file.chunks(SLOT_BYTES).take(2).any(is_foreign) {
         return Err(Unusable::Foreign);
@@ -59,7 +59,7 @@ pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Unusable> {
     }
 }
 
-/// A slot to write, and where in the file.
+/// Returns a slot to write, and its offset in the file.
 pub(crate) fn encode(version: &Version) -> (u64, [u8; SLOT_BYTES]) {
     let mut slot = [0; SLOT_BYTES];
     let length = version.payload.len().min(MAX_PAYLOAD_BYTES);
@@ -89,15 +89,15 @@ fn checksum(header: &[u8], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Returns true if a slot begins with anything but our mark, a part of it that a torn write left, or nothing.
+/// Returns true if a slot begins neither with our mark, nor with a part of it that a torn write left, nor with zeros.
 fn is_foreign(slot: &[u8]) -> bool {
     let start = &slot[..slot.len().min(MAGIC.len())];
     let written = start.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     !MAGIC.starts_with(&start[..written])
 }
 
-/// Returns true if no value was ever in force: the file is empty, or its very first write was cut short (which leaves
-/// it shorter than a slot), or a crash of the machine left nothing but zeros.
+/// Returns true if no value was ever valid: the file is empty, or its very first write was cut short (which leaves it
+/// shorter than a slot), or a crash of the machine left only zeros.
 fn is_unwritten(file: &[u8]) -> bool {
     let start = &file[..file.len().min(MAGIC.len())];
     let first_write_torn = file.len() < SLOT_BYTES && MAGIC.starts_with(start);
@@ -113,7 +113,7 @@ mod tests {
         Version { sequence, payload }
     }
 
-    /// The file after the bytes `range` of the write of `version` have arrived.
+    /// Returns the file after the bytes `range` of the write of `version` have arrived.
     fn after(file: &[u8], version: &Version, range: std::ops::Range<usize>) -> Vec<u8> {
         let (offset, slot) = encode(version);
         let (offset, mut file) = (offset as usize, file.to_vec());

@@ -1,4 +1,4 @@
-//! The files that locks and fences are kept in.
+//! The files of locks and fences.
 
 use std::fmt;
 use std::fs::File;
@@ -10,7 +10,7 @@ use lock_core::LockName;
 use crate::creation::Creation;
 use crate::platform;
 
-/// A file that keeps the state of a lock or of a fence: where it is, and what messages call it.
+/// A file with the state of a lock or of a fence: its path, and its name in messages.
 #[derive(Clone, Debug)]
 pub(crate) struct StateFile {
     pub(crate) path: PathBuf,
@@ -21,16 +21,16 @@ pub(crate) struct StateFile {
 #[derive(Clone, Debug)]
 pub(crate) enum StateOf {
     Lock(LockName),
-    /// A lock whose name is not known before the file is read.
+    /// A lock whose name is unknown before the file is read.
     UnknownLock,
-    /// A run of a lock that ended well.
+    /// A recorded run of a lock.
     Run(LockName),
     /// A fence: the file keeps the greatest token that the resource has seen.
     Fence,
 }
 
 impl StateFile {
-    /// Opens the file. That of a lock is this user's alone to change, as its folder is.
+    /// Opens the file. A lock's file is private to this user, as its folder is.
     pub(crate) fn open(&self, creation: Creation) -> io::Result<File> {
         match (&self.of, self.path.parent(), self.path.file_name()) {
             (StateOf::Fence, _, _) => platform::open_anywhere(&self.path, creation),

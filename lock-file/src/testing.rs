@@ -19,19 +19,19 @@ pub(crate) fn claim(name: &str) -> Claim {
     claim_of(LockRequest::new(name).ttl(TTL).label("the test"))
 }
 
-/// The claim that comes of a request.
+/// Returns the claim of a request.
 pub(crate) fn claim_of(request: LockRequest) -> Claim {
     request.claim().expect("a valid request")
 }
 
-/// A renewal of what was granted to `claim`, for `ttl`.
+/// Returns a renewal of the hold that was granted to `claim`, for `ttl`.
 pub(crate) fn renewal(claim: &Claim, token: FencingToken, ttl: Duration) -> Renewal {
     let text = format!("lease1:{}:{token}:1000:{}", claim.owner.expose(), claim.name);
     let lease = lock_core::Lease::import(&text).expect("a lease");
     Renewal::new(&lease, Ttl::new(ttl).expect("a TTL"))
 }
 
-/// The grant, which there must be.
+/// Returns the grant; panics if there is none.
 pub(crate) async fn granted(lock: &FileBackend, claim: &Claim) -> Grant {
     match lock.acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => grant,
@@ -44,7 +44,7 @@ pub(crate) async fn is_busy(lock: &FileBackend, claim: &Claim) -> bool {
     matches!(attempt, Attempt::Busy(_))
 }
 
-/// Queues a claim whose process is said to hear at the socket of this name.
+/// Queues a claim whose process listens on the socket of this name.
 pub(crate) async fn queue_at(lock: &FileBackend, claim: &Claim, socket: Uuid) {
     let attempt = lock.try_once(claim, Queueing::Listening(socket)).await.expect("an answer");
     assert!(matches!(attempt, Attempt::Busy(_)), "{} was free", claim.name);
@@ -55,7 +55,8 @@ pub(crate) async fn holder(lock: &FileBackend, name: &str) -> Option<Holder> {
     lock.inspect(&claim(name).name).await.expect("an answer").holder().cloned()
 }
 
-/// The locks in `dir` on a machine whose clocks stand still. `-` is the boot of a container whose boot id says nothing.
+/// Returns the locks in `dir` on a machine whose clocks stand still. `-` is the boot of a container whose boot id
+/// proves nothing.
 pub(crate) fn on(
     dir: &Path,
     boot: &str,

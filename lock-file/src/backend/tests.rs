@@ -1,4 +1,4 @@
-//! The backend against the contract, and against what happens to files.
+//! The backend against the contract, and against damaged files.
 
 mod clients;
 mod files;
@@ -32,7 +32,7 @@ fn home() -> (TempDir, FileBackend) {
     (home, lock)
 }
 
-/// The one file in the directory.
+/// Returns the only file in the directory.
 fn only_file(home: &TempDir) -> PathBuf {
     let mut entries = fs::read_dir(home.path()).expect("readable");
     let file = entries.next().expect("a file").expect("readable").path();

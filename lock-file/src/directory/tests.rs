@@ -1,4 +1,4 @@
-//! Events between the grant to a waiter and the telling of it.
+//! Events between the grant to a waiter and its notification.
 
 use std::time::Duration;
 

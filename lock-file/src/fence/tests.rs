@@ -1,4 +1,4 @@
-//! The fence against stale holders, crashes and files that are not its own.
+//! The fence against stale holders, crashes and foreign files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -135,7 +135,7 @@ async fn a_write_that_was_given_up_before_it_began_never_happens() {
     assert!(!target.exists());
 }
 
-/// Sets a flag when it is dropped, unwinding or not.
+/// Sets a flag when it is dropped, also by unwinding.
 struct Set<'a>(&'a AtomicBool);
 
 impl Drop for Set<'_> {
@@ -144,8 +144,8 @@ impl Drop for Set<'_> {
     }
 }
 
-/// Writers with tokens of their own, in any order; what is in the file at the end is of the
-/// greatest, and nobody ever reads half of anything.
+/// Writers with separate tokens, in any order. The file has the content of the greatest token in the end, and no
+/// reader ever sees a partial file.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn fenced_writes_are_atomic_and_in_token_order() {
     let (home, fence) = home();
@@ -162,7 +162,7 @@ async fn fenced_writes_are_atomic_and_in_token_order() {
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Also if a writer fails, which would otherwise never be told.
+        // Also if a writer fails: otherwise the reader would never stop.
         let _stop = Set(&done);
         scope.spawn(|| {
             let mut last = 0;

@@ -1,4 +1,4 @@
-//! Other systems than Linux: fences work, locks say that they do not.
+//! Systems other than Linux: fences work, and locks return an error.
 
 use std::convert::Infallible;
 use std::ffi::OsStr;
@@ -17,7 +17,7 @@ pub(crate) fn time_offset() -> io::Result<i128> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "this system is not Linux"))
 }
 
-/// Never asked: without its offset no directory of locks can be opened.
+/// Never called: without the time offset no directory of locks can be opened.
 pub(crate) fn uptime() -> Duration {
     Duration::ZERO
 }
@@ -26,7 +26,7 @@ pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     std::fs::create_dir_all(path)
 }
 
-/// Never had: no directory of locks can be opened.
+/// Never created: no directory of locks can be opened.
 #[derive(Debug)]
 pub(crate) struct Folder(Infallible);
 
@@ -44,7 +44,7 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     open_folder(path).map(drop)
 }
 
-/// Not every system can.
+/// Does nothing, since not every system can sync a folder.
 pub(crate) fn sync_folder(_path: &Path) -> io::Result<()> {
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Facts that only Linux tells: its boot, the time since then, rights, and the mount of a path.
+//! Facts of Linux alone: the boot, the uptime, rights, and the mount of a path.
 
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
@@ -22,7 +22,7 @@ use crate::creation::Creation;
 /// The `f_type` of `/proc`.
 const PROC: u32 = 0x9fa0;
 
-/// File systems whose files are of one machine, by `statfs(2)`'s `f_type`. What is not here is not known to be.
+/// File systems that belong to one machine, by `statfs(2)`'s `f_type`. Others are not known to.
 const LOCAL: [u32; 15] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS
@@ -66,8 +66,8 @@ const FOREIGN: [(u32, &str); 19] = [
 
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
-/// The kernel's own id of this boot; `None` if it cannot be read, as where a container has mounted an id of its
-/// own in its place.
+/// Returns the kernel's own id of this boot; `None` if it cannot be read, as when a container has mounted another id
+/// in its place.
 pub(crate) fn boot_id() -> Option<String> {
     let file = File::open(BOOT_ID).ok()?;
     let seen = statx(&file, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).ok()?;
@@ -82,11 +82,11 @@ pub(crate) fn boot_id() -> Option<String> {
 /// Returns the lead of [`uptime`] over the machine's, in ns: the offset of this process's time namespace.
 pub(crate) fn time_offset() -> io::Result<i128> {
     let namespace = std::fs::read_link("/proc/self/ns/time");
-    // A kernel that knows of no such namespaces has none of their files.
+    // A kernel without time namespaces does not have their files.
     if namespace.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return std::fs::read_link("/proc/self/ns/mnt").map(|_| 0);
     }
-    // The kernel tells the offset of the children's namespace.
+    // The kernel reports the offset of the children's namespace.
     if namespace? != std::fs::read_link("/proc/self/ns/time_for_children")? {
         return Err(io::Error::other(
             "the time namespace of this process is not that of its children",
@@ -97,7 +97,7 @@ pub(crate) fn time_offset() -> io::Result<i128> {
         .ok_or_else(|| io::Error::other("/proc/self/timens_offsets is not understood"))
 }
 
-/// The offset of the boot clock, in ns. Linux 5.6 tells the clocks by their numbers.
+/// Returns the offset of the boot clock, in ns. Linux 5.6 names the clocks by numbers.
 fn boot_offset(offsets: &str) -> Option<i128> {
     let words = offsets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
     let offset = |words: Vec<&str>| match words[..] {
@@ -109,23 +109,24 @@ fn boot_offset(offsets: &str) -> Option<i128> {
     words.filter_map(offset).next()
 }
 
-/// The time since the machine was booted, suspend included, and what the time namespace adds. Nobody can set it.
+/// Returns the time since the machine was booted, with suspend and with the offset of the time namespace. Nobody can
+/// set it.
 pub(crate) fn uptime() -> Duration {
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Creates a directory for its owner alone, and those above it.
+/// Creates a directory for its owner alone, with its parents.
 pub(crate) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
-/// A directory that is this user's alone to change, and that stays the same whatever becomes of its path.
+/// A directory that only this user can change. It stays the same when its path changes.
 #[derive(Debug)]
 pub(crate) struct Folder(File);
 
-/// Opens the directory at `path`. One that is a symbolic link, that is somebody else's, or that others may write is
-/// refused: whoever may write it may put other files in the place of ours.
+/// Opens the directory at `path`. Refuses a symbolic link, a directory of another user, and one that others may
+/// write: they could replace our files.
 pub(crate) fn open_folder(path: &Path) -> io::Result<Folder> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder =
@@ -145,38 +146,38 @@ pub(crate) fn check_folder(path: &Path) -> io::Result<()> {
     Ok(accessat(folder, ".", all, AtFlags::empty())?)
 }
 
-/// Makes names that were made or changed in a directory outlast a crash of the machine.
+/// Makes new or changed names in a directory outlast a crash of the machine.
 pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 
-/// Makes a file that is created through `options` its owner's alone.
+/// Makes files that are created with `options` private to their owner.
 pub(crate) fn make_private(options: &mut OpenOptions) -> &mut OpenOptions {
     options.mode(0o600)
 }
 
 impl Folder {
-    /// Opens a file of ours in it, and creates it for this user alone. What is no file, or somebody else's, is
-    /// refused: it may have been put there before the folder was ours.
+    /// Opens our file in this directory, and creates it for this user alone. Refuses anything but a file of this
+    /// user: others may have created it before the folder was ours.
     pub(crate) fn open(&self, name: &OsStr, creation: Creation) -> io::Result<File> {
         let file = open_file(&self.0, name.as_ref(), creation)?;
         refuse_others(&file.metadata()?)?;
         Ok(file)
     }
 
-    /// The path of what is called so in it, for calls that take no descriptor.
+    /// Returns the path of a name in this directory, for calls that take no descriptor.
     pub(crate) fn path_of(&self, name: &str) -> PathBuf {
         format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()).into()
     }
 }
 
-/// Opens a file, wherever it is and whosoever it is, and creates it for this user alone.
+/// Opens a file at any place and of any owner, and creates it for this user alone.
 pub(crate) fn open_anywhere(path: &Path, creation: Creation) -> io::Result<File> {
     open_file(CWD, path, creation)
 }
 
 fn open_file(folder: impl AsFd, path: &Path, creation: Creation) -> io::Result<File> {
-    // A pipe must not block us.
+    // A pipe must not block this process.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let flags = flags | if creation == Creation::Create { OFlags::CREATE } else { OFlags::empty() };
     let file = openat(folder, path, flags, Mode::from_raw_mode(0o600));
@@ -220,7 +221,7 @@ pub(crate) fn is_deleted(file: &Metadata) -> bool {
     file.nlink() == 0
 }
 
-/// Returns the kind of a path's file system; `None` if it is known to be of one machine.
+/// Returns the kind of a path's file system; `None` if it is known to belong to one machine.
 pub(crate) fn foreign_file_system(path: &Path) -> io::Result<Option<String>> {
     // The width and sign of `f_type` differ between architectures; its magic numbers have 32 bits.
     Ok(foreign_kind(statfs(path)?.f_type as u32))

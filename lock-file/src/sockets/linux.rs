@@ -1,11 +1,10 @@
-//! The sockets by which processes hear of grants.
+//! The sockets on which processes receive grants.
 //!
-//! Each backend that has a waiter has one datagram socket, in the folder `waiters` of the directory of its
-//! locks. Its name is random and never used again. So a socket that refuses is the socket of a process that
-//! is dead, and stays dead.
+//! Each backend with a waiter has one datagram socket, in the folder `waiters` of its directory of locks. Its name is
+//! random and never used again. So a socket that refuses belongs to a dead process, for ever.
 //!
-//! The folder is private, as the directory is: nobody else can send to a socket. And a datagram proves
-//! itself: it names the owner id of a waiter, which is a capability. Any other is passed over.
+//! The folder is private, as the directory is: nobody else can send to a socket. A datagram also proves itself: it
+//! names the owner id of a waiter, which is a capability. Any other datagram is ignored.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -21,49 +20,49 @@ use uuid::Uuid;
 
 use crate::platform;
 
-/// A process that does not read for longer is not waited for: its waiter looks for itself, within a poll.
+/// Longest wait for a process that does not read: its waiter then polls.
 const SEND_TIMEOUT: Duration = Duration::from_millis(5);
 
-/// A younger socket that refuses may be one that is just being made.
+/// Age below which a socket that refuses may still be in creation.
 const SETTLED: Duration = Duration::from_secs(10);
 
-/// More than any message of ours has: one with all the slots that a hold can have takes some 4 KiB.
+/// Longer than any of our messages: one with the most slots of a hold takes some 4 KiB.
 const LONGEST_MESSAGE: usize = 8192;
 
 /// The sockets in a directory of locks.
 #[derive(Debug)]
 pub(crate) struct Sockets {
     folder: PathBuf,
-    /// Socket by which this process tells others. It has no name, and is made when it is first needed.
+    /// Socket for messages to other processes. It has no name, and is made when it is first needed.
     sender: OnceLock<net::UnixDatagram>,
 }
 
-/// Outcome of telling a process.
+/// Outcome of a message to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// The process hears; or the message is lost, and a poll finds its news (C28).
+    /// The process receives it; or the message is lost, and a poll finds its grant (C28).
     Sent,
-    /// Nobody has that socket: its process is dead, or waits for nothing more.
+    /// Nobody has that socket: its process is dead, or no longer waits.
     Nobody,
 }
 
-/// A socket of this process, which nobody reads yet.
+/// A socket of this process that nobody reads yet.
 #[derive(Debug)]
 pub(crate) struct BoundSocket {
     socket: net::UnixDatagram,
     file: SocketFile,
 }
 
-/// A socket of this process, which is read.
+/// A socket of this process that is read.
 #[derive(Debug)]
 pub(crate) struct HearingSocket {
     socket: UnixDatagram,
     file: SocketFile,
-    /// Where the next message is read to.
+    /// Buffer of the next message.
     message: Box<[u8]>,
 }
 
-/// The name of a socket in the file system, for as long as this lives.
+/// The name of a socket in the file system. It is removed when this is dropped.
 #[derive(Debug)]
 struct SocketFile {
     name: Uuid,
@@ -75,19 +74,19 @@ impl Sockets {
         Self { folder: directory.join("waiters"), sender: OnceLock::new() }
     }
 
-    /// Makes a socket for this process, and removes those of dead ones.
+    /// Makes a socket for this process, and removes those of dead processes.
     pub(crate) fn bind(&self) -> io::Result<BoundSocket> {
         self.create_folder()?;
         self.remove_dead()?;
         let name = Uuid::new_v4();
         let socket = self.at_path_of(name, |path| net::UnixDatagram::bind(path))?;
         let file = SocketFile { name, path: self.path_of(name) };
-        // Tokio takes no other.
+        // Tokio accepts no blocking socket.
         socket.set_nonblocking(true)?;
         Ok(BoundSocket { socket, file })
     }
 
-    /// Tells the process that has the socket called `name`.
+    /// Sends a message to the process that has the socket called `name`.
     pub(crate) fn tell(&self, name: Uuid, message: &str) -> Told {
         match self.send(name, message).map_err(|error| error.kind()) {
             Err(ErrorKind::NotFound) => Told::Nobody,
@@ -127,7 +126,7 @@ impl Sockets {
             let age = entry.metadata().and_then(|file| file.modified());
             let age = age.ok().and_then(|made| made.elapsed().ok()).unwrap_or_default();
             if let Some(name) = name.filter(|_| age >= SETTLED) {
-                // A message that nobody waits for is passed over.
+                // The receiver ignores an empty message.
                 self.tell(name, "");
             }
         }
@@ -138,8 +137,8 @@ impl Sockets {
         self.folder.join(name.as_simple().to_string())
     }
 
-    /// Does something at the path of a socket, by way of the open folder: that path is never too long for a socket,
-    /// and the folder is ours.
+    /// Acts on the path of a socket, by way of the open folder: that path is never too long for a socket, and the
+    /// folder is ours.
     fn at_path_of<T>(&self, name: Uuid, act: impl FnOnce(&Path) -> io::Result<T>) -> io::Result<T> {
         let folder = platform::open_folder(&self.folder)?;
         act(&folder.path_of(&name.as_simple().to_string()))
@@ -147,7 +146,7 @@ impl Sockets {
 }
 
 impl BoundSocket {
-    /// Reads it on the runtime that this is called in.
+    /// Reads the socket on the current runtime.
     pub(crate) fn hear(self) -> io::Result<HearingSocket> {
         let Self { socket, file } = self;
         // Tokio panics in a runtime that was built without I/O.
@@ -162,7 +161,7 @@ impl HearingSocket {
         self.file.name
     }
 
-    /// The next message.
+    /// Returns the next message.
     ///
     /// # Cancel safety
     /// Dropping the future loses no message.
@@ -171,7 +170,7 @@ impl HearingSocket {
         Ok(String::from_utf8_lossy(&self.message[..length]).into_owned())
     }
 
-    /// Returns true if others find it: nobody has removed its file.
+    /// Returns true if others can find the socket: nobody has removed its file.
     pub(crate) fn is_found(&self) -> bool {
         self.file.path.symlink_metadata().is_ok()
     }

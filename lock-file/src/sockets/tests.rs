@@ -1,4 +1,4 @@
-//! Sockets in a folder: who is found, and what is left behind.
+//! Sockets in a folder: live ones are found, and dead ones are removed.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::SystemTime;
@@ -18,7 +18,7 @@ fn files(sockets: &Sockets) -> usize {
     fs::read_dir(&sockets.folder).expect("readable").count()
 }
 
-/// The socket of a process that was killed: its file, and nobody who has it.
+/// Returns the socket of a process that was killed: a file without a process.
 fn dead(sockets: &Sockets) -> Uuid {
     let name = Uuid::new_v4();
     drop(net::UnixDatagram::bind(sockets.path_of(name)).expect("bound"));

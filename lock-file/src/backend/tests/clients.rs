@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Takes and gives back the lock `rounds` times; returns the tokens.
+/// Acquires and releases the lock `rounds` times; returns the tokens.
 async fn take_turns(client: LockClient, rounds: usize, taken: &AtomicBool) -> Vec<FencingToken> {
     let mut tokens = Vec::new();
     for _ in 0..rounds {
@@ -63,7 +63,7 @@ fn tokens_grow_in_the_order_of_the_grants() {
                 };
                 let before = last.swap(grant.token.get(), Ordering::SeqCst);
                 assert!(before < grant.token.get());
-                // The file is locked for a moment by the others.
+                // The others lock the file for a moment.
                 while let Err(error) = lock.release(&claim.name, claim.owner).await {
                     assert!(error.is_transient(), "{error}");
                 }
@@ -97,7 +97,7 @@ async fn a_client_renews_waits_and_gives_back() {
     assert!(next.token() > token);
 }
 
-/// An application may fill the pool of threads that block for longer than a TTL.
+/// An application may use all blocking threads for longer than a TTL.
 #[test]
 fn c12_a_hold_is_renewed_though_the_application_takes_all_blocking_threads() {
     const TTL: Duration = Duration::from_secs(2);

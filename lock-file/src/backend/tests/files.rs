@@ -1,4 +1,4 @@
-//! Fate of the files, of their directory, and of the machine.
+//! Tests of damaged and lost files, of their directory, and of the machine.
 
 use super::*;
 
@@ -67,7 +67,7 @@ async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
     assert!(names("a%", 9).await.is_empty());
 }
 
-/// A file that is damaged, and one of somebody else, hide no lock from operators.
+/// A damaged file, and a file of another user, hide no lock from operators.
 #[tokio::test]
 async fn c49_a_bad_file_is_listed_beside_the_locks() {
     let (home, lock) = home();
@@ -86,7 +86,7 @@ async fn c49_a_bad_file_is_listed_beside_the_locks() {
     assert_eq!(lock.list("", 2).await.expect("an answer").len(), 2);
 }
 
-/// A name that nobody has used for a week goes, and its next token is greater all the same.
+/// The file of a name that was unused for a week is removed, and the next token is still greater.
 #[tokio::test]
 async fn r4_files_of_locks_that_nobody_uses_are_removed() {
     let (home, lock) = home();
@@ -236,7 +236,7 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
     assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
 }
 
-/// As when the user may start no more processes and threads. No stack of that size can be had.
+/// Simulates a user that may start no more threads: no stack can have that size.
 #[test]
 fn a_thread_that_cannot_be_had_is_a_transient_error() {
     let (_home, lock) = home();

@@ -84,7 +84,7 @@ async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     assert_eq!(released.expect("an answer"), Release::NotHeld);
 }
 
-/// A container with a boot id of its own sees holds of other containers, and tells a reboot by the uptime alone.
+/// A container with its own boot id sees the holds of other containers, and recognises a reboot by the uptime alone.
 #[tokio::test]
 async fn s3_without_a_boot_id_a_hold_lives_from_when_it_was_written_to_its_deadline() {
     const START: Duration = Duration::from_secs(1000);
@@ -107,7 +107,7 @@ async fn s3_without_a_boot_id_a_hold_lives_from_when_it_was_written_to_its_deadl
     }
 }
 
-/// Two boots that are told apart for certain: a crash soon after a start costs nothing.
+/// The two boots certainly differ: a crash soon after a start costs nothing.
 #[tokio::test]
 async fn a_reboot_ends_a_hold_though_the_uptime_is_within_it() {
     let home = tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! Several holders of one lock: what of the contract is the affair of files.
+//! Several holders of one lock: the clauses that depend on files.
 
 use super::*;
 use lock_core::backend::DistributedLockExt;
@@ -18,7 +18,7 @@ fn one_of(permits: u16) -> Claim {
     claim_of(LockRequest::new("a").ttl(TTL).permits(1, permits))
 }
 
-/// Queues a claim that polls; returns how many are before it.
+/// Queues a claim that polls; returns the number of waiters before it.
 async fn queue(lock: &FileBackend, claim: &Claim) -> u64 {
     match lock.try_once(claim, Queueing::Polling).await.expect("an answer") {
         Attempt::Busy(seen) => seen.position.expect("a place"),
@@ -26,7 +26,7 @@ async fn queue(lock: &FileBackend, claim: &Claim) -> u64 {
     }
 }
 
-/// The owners of those who hold "a", in the order of their grants, as others see them.
+/// Returns the owners of the holders of "a", in the order of their grants, as others see them.
 async fn holders(lock: &FileBackend) -> Vec<String> {
     let state = lock.inspect(&claim("a").name).await.expect("an answer");
     state.holders.into_iter().map(|holder| holder.owner.expect("one of ours")).collect()
@@ -63,12 +63,12 @@ async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
     granted(&start, &dead).await;
     let held = granted(&later, &alive).await;
     assert_eq!(queue(&later, &next).await, 0);
-    // C14: the one that ends first may leave room.
+    // C14: the hold that ends first may leave room.
     let Attempt::Busy(seen) = later.acquire(&one_of(2), None).await.expect("an answer") else {
         panic!("there are two permits");
     };
     assert_eq!(seen.ttl_left, Some(Duration::from_secs(1)));
-    // C34: whoever asks lets in those whose turn has come.
+    // C34: every request lets in the waiters whose turn has come.
     assert!(is_busy(&end, &one_of(2)).await);
     assert_eq!(holders(&end).await, owners(&[&alive, &next]));
     let extended = end.extend_one(&renewal(&alive, held.token, TTL)).await;
@@ -143,7 +143,7 @@ async fn c36_a_hold_may_have_as_many_slots_as_there_are() {
     assert!(length < 32 * 1024, "{length}: what nobody needs is cut off, or small");
 }
 
-/// The grant is told by a datagram with all its slots.
+/// The datagram of a grant has all its slots.
 #[tokio::test]
 async fn c36_a_waiter_is_told_of_all_its_slots() {
     let (home, lock) = home();

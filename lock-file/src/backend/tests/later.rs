@@ -1,4 +1,4 @@
-//! Content of a later version is neither free nor absent.
+//! Content of a later version counts neither as free nor as missing.
 
 use super::*;
 use crate::digest::hex_digest;
@@ -7,7 +7,7 @@ use crate::slots::{self, FILE_BYTES, SLOT_BYTES, Version};
 use crate::testing::queue_at;
 use lock_core::backend::DistributedLockExt;
 
-/// Refuses every operation on the lock, by an error that names lock, file and remedy; and leaves the file alone.
+/// Checks that every operation on the lock fails with an error that names lock, file and remedy, and changes no file.
 async fn is_refused(lock: &FileBackend, path: &std::path::Path) {
     let before = fs::read(path).expect("readable");
     let held = claim("precious");
@@ -38,7 +38,7 @@ async fn is_refused(lock: &FileBackend, path: &std::path::Path) {
     assert_eq!(fs::read(path).expect("readable"), before);
 }
 
-/// A file whose record in force says `text`.
+/// Returns a file whose valid record is `text`.
 fn record(text: &str) -> Vec<u8> {
     let mut file = vec![0; FILE_BYTES];
     let (_, slot) = slots::encode(&Version { sequence: 0, payload: text.into() });
@@ -50,7 +50,7 @@ fn record(text: &str) -> Vec<u8> {
 async fn s3_a_hold_of_a_later_format_is_never_overwritten() {
     let (home, lock) = home();
     let path = home.path().join(format!("{}.lock", hex_digest("precious")));
-    // A lock that was free in our format, and was taken in a later one: in the slot that is not in force here.
+    // A lock that was free in our format, and was acquired in a later one: in the slot that is not valid here.
     let mut mixed = record("precious\n7");
     mixed[SLOT_BYTES..SLOT_BYTES + 8].copy_from_slice(b"lease-2\n");
     let mut later = mixed.clone();
@@ -78,7 +78,7 @@ async fn c34_a_waiter_of_a_later_kind_is_not_passed_over() {
     let path = only_file(&home);
     let mut file = fs::read(&path).expect("readable");
     let entry = file[FILE_BYTES..].first_chunk_mut::<ENTRY_BYTES>().expect("an entry");
-    // Of 9 permits it takes 10: no kind that this version knows.
+    // Takes 10 of 9 permits: a kind that this version does not know.
     entry[ENTRY_BYTES - 4..].copy_from_slice(&[10, 0, 9, 0]);
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&entry[4..]);

@@ -1,4 +1,4 @@
-//! Order of service, and waiters that are passed over.
+//! Order of service, and waiters that are skipped.
 
 use super::*;
 
@@ -10,12 +10,12 @@ use crate::directory::Queueing;
 use crate::slots::FILE_BYTES;
 use crate::testing::queue_at;
 
-/// A claim of "a" by somebody of this name.
+/// Returns a claim of "a" with this label.
 fn claim_by(who: &str) -> lock_core::backend::Claim {
     claim_of(LockRequest::new("a").ttl(TTL).label(who))
 }
 
-/// Queues a claim that polls; returns how many are before it.
+/// Queues a claim that polls; returns the number of waiters before it.
 async fn queue(lock: &FileBackend, claim: &lock_core::backend::Claim) -> u64 {
     match lock.try_once(claim, Queueing::Polling).await.expect("an answer") {
         Attempt::Busy(seen) => seen.position.expect("a place"),
@@ -49,7 +49,7 @@ async fn c27_a_release_grants_to_the_first_and_no_newcomer_overtakes() {
     for place in [0, 1, 2] {
         assert_eq!(queue(&lock, &claims[1 + place]).await, place as u64);
     }
-    // C16: a repeat keeps its place.
+    // C16: a repeated request keeps its place.
     assert_eq!(queue(&lock, &claims[1]).await, 0);
     assert_eq!(queue(&lock, &claims[2]).await, 1);
     for turn in [0, 1, 2] {
@@ -57,7 +57,7 @@ async fn c27_a_release_grants_to_the_first_and_no_newcomer_overtakes() {
         assert!(is_busy(&lock, &claim_by("newcomer")).await);
         assert_eq!(holder(&lock).await, Some(claims[turn + 1].label.clone()));
         assert_eq!(waiters(&lock).await, 2 - turn as u64);
-        // C16, C22: the waiter finds its grant, under a greater token.
+        // C16, C22: the waiter finds its grant, with a greater token.
         let next = granted(&lock, &claims[turn + 1]).await.token;
         assert!(next > token);
         token = next;
@@ -104,7 +104,7 @@ async fn c28_a_grant_that_nobody_claims_is_short() {
     let state = lock.inspect(&second.name).await.expect("an answer");
     let left = state.holder().expect("held").ttl_left.expect("a TTL");
     assert!(left <= UNCLAIMED_GRANT_TTL, "{left:?}");
-    // C16: who asks has the whole of it.
+    // C16: a waiter that asks gets its full TTL.
     granted(&lock, &second).await;
     let state = lock.inspect(&second.name).await.expect("an answer");
     assert!(state.holder().expect("held").ttl_left > Some(UNCLAIMED_GRANT_TTL));
@@ -198,7 +198,7 @@ async fn r04_a_queue_keeps_its_order_while_it_grows_and_moves_and_the_file_stays
         assert_eq!(queue(&lock, &stays).await, waiting.len() as u64);
         assert_eq!(queue(&lock, &goes).await, waiting.len() as u64 + 1);
         waiting.push_back(stays);
-        // Every other one is served at once, and every one that goes leaves a gap.
+        // Every other waiter is served at once, and every waiter that leaves makes a gap.
         if arrivals % 2 == 0 {
             release(&lock, &held).await;
             held = waiting.pop_front().expect("a waiter");

@@ -1,11 +1,11 @@
-//! The files of runs that ended well.
+//! The files of recorded runs.
 
 use lock_core::backend::{Record, Recording};
 use lock_core::{Lease, Occurrence};
 
 use super::*;
 
-/// A record that is forgotten as soon as one can be.
+/// Returns a record with the shortest life.
 fn record(name: &str, owner: OwnerId, token: FencingToken, occurrence: &str) -> Record {
     recorded_for(Duration::from_millis(10), name, owner, token, occurrence)
 }
@@ -23,7 +23,7 @@ fn recorded_for(
     Record::new(&lease, occurrence, remember).expect("a good span")
 }
 
-/// The files in the folder of the one lock that has recorded runs.
+/// Returns the files in the folder of the only lock with recorded runs.
 fn files(home: &TempDir) -> Vec<PathBuf> {
     let of = |folder: PathBuf| -> Vec<PathBuf> {
         let entries = fs::read_dir(folder).expect("readable");
@@ -32,7 +32,7 @@ fn files(home: &TempDir) -> Vec<PathBuf> {
     of(of(home.path().join("runs")).pop().expect("a folder"))
 }
 
-/// C42, R1: records that are to be forgotten are removed when others are made.
+/// C42, R1: outdated records are removed when others are made.
 #[tokio::test]
 async fn c42_old_records_make_room() {
     let (home, lock) = home();
@@ -42,7 +42,7 @@ async fn c42_old_records_make_room() {
         let recorded = lock.record(&record("a", held.owner, token, &format!("{run}"))).await;
         assert_eq!(recorded.expect("an answer"), Recording::Recorded);
     }
-    // These records are forgotten by now, or soon.
+    // These records are outdated by now, or soon.
     for _ in 0..1_000 {
         lock.record(&record("a", held.owner, token, "last")).await.expect("an answer");
         if files(&home).len() <= 2 {
@@ -52,7 +52,7 @@ async fn c42_old_records_make_room() {
     panic!("{} files are left", files(&home).len());
 }
 
-/// C42: a file that is no record of the run is no run, and is named.
+/// C42: a file that is no record of the run counts as no run, and the error names it.
 #[tokio::test]
 async fn c42_what_is_no_record_is_named() {
     let (home, lock) = home();

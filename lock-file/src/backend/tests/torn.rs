@@ -15,7 +15,7 @@ use crate::record::Record;
 use crate::slots::FILE_BYTES;
 use crate::state_file::{StateFile, StateOf};
 
-/// View of a file: the holds, and the waiters.
+/// Content of a file: the holds, and the waiters.
 #[derive(Clone, Debug, PartialEq)]
 struct View {
     holds: Holds<Duration>,
@@ -35,7 +35,7 @@ fn view(path: &Path) -> View {
     View { holds: lock.holds.clone(), waiters }
 }
 
-/// The files that a change may leave which is cut short: it writes the entries in order, and the record last.
+/// Returns the files that an interrupted change may leave: it writes the entries in order, and the record last.
 fn torn(before: &[u8], after: &[u8]) -> Vec<Vec<u8>> {
     let mut old = before.to_vec();
     old.resize(before.len().max(after.len()), 0);
@@ -64,7 +64,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
     let mut before = fs::read(&path).expect("readable");
     let join = async |claim| drop(lock.try_once(claim, Queueing::Polling).await.expect("queued"));
     let mut cuts = 0;
-    // Arrivals with a gap between them, the last of which finds no room; a second look; departures from all
+    // Arrivals with a gap between them, the last of which finds no room; a repeated look; departures from all
     // positions; and turns.
     for step in 0..31 {
         match step {
@@ -84,7 +84,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
         for file in torn(&before, &after) {
             fs::write(&copy, file).expect("written");
             let seen = view(&copy);
-            // A waiter that is killed while it writes its own entry anew may lose its place, which it needs no more.
+            // A waiter that is killed while it rewrites its own entry may lose its place, which it no longer needs.
             let mut without_own = old.clone();
             without_own.waiters.retain(|owner| *owner != claims[3].owner);
             let is_own = step == 18 && seen == without_own;
@@ -96,7 +96,7 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
     assert!(cuts > 1000, "{cuts}");
 }
 
-/// Change of a lock that several may hold.
+/// Change of a lock that may have several holders.
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Ask(usize),
@@ -123,11 +123,11 @@ async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before
     ];
     let claims = kinds.map(|kind| claim_of(kind(LockRequest::new("a").ttl(TTL))));
     let changes = [
-        // A writer, and all the others behind it.
+        // A writer, with all the others behind it.
         vec![Ask(0), Ask(1), Ask(2), Ask(3), Ask(4), Ask(5), Ask(6), Ask(7)],
-        // Three readers come in at once, are extended, and go in various ways.
+        // Three readers get in together, are extended, and leave in various ways.
         vec![Release(0), Extend(1), Ask(2), Evict(2), Withdraw(1), Release(3)],
-        // The other writer leaves its hold to two permits, and a third waits for a slot.
+        // After the other writer, two permits are held, and a third one waits for a slot.
         vec![Withdraw(4), Release(5), Extend(6), Ask(5), Release(7), Evict(6), Release(5)],
     ];
     let (elsewhere, mut cuts, mut most) = (tempdir().expect("a directory"), 0, 0);

@@ -1,4 +1,4 @@
-//! Directories and files that others may change, or that another machine may reach, are refused.
+//! Refuses directories and files that other users may change, or that another machine may reach.
 
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
@@ -8,7 +8,7 @@ use lock_core::{Lease, Occurrence};
 
 use super::*;
 
-/// Nobody's user id.
+/// A user id that nobody has.
 const SOMEBODY: u32 = 54321;
 
 fn set_mode(path: &Path, mode: u32) {
@@ -29,7 +29,7 @@ fn refusal(path: &Path) -> String {
 
 #[test]
 fn s3_a_file_system_that_is_not_known_to_be_local_is_refused() {
-    // Of the kernel itself, on every machine that these tests run on.
+    // A file system of the kernel, present on every machine that runs these tests.
     let refused = refusal(Path::new("/sys/kernel"));
     assert!(refused.contains("0x62656572") && refused.contains("?filesystem=local"), "{refused}");
 }
@@ -79,10 +79,10 @@ fn a_directory_that_is_a_symbolic_link_is_refused() {
     assert!(refused.to_string().contains("symbolic link"), "{refused}");
 }
 
-/// Puts something at a path.
+/// Puts a file at a path.
 type Plant<'a> = &'a dyn Fn(&Path);
 
-/// Files that were put there before the directory was ours.
+/// Files that another user created before the directory was ours.
 #[tokio::test]
 async fn a_planted_file_is_refused_and_what_it_points_at_is_untouched() {
     let elsewhere = tempdir().expect("a directory");
