@@ -187,6 +187,7 @@ impl OpenError {
 }
 
 /// Locks the file that is at the path now, and returns its length.
+///
 /// A file that was deleted between opening and locking has no path any more: others open the file that took its
 /// place.
 fn lock_current(

@@ -92,7 +92,7 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// [`NotApplied`](crate::Outcome::NotApplied). If another holds the lock, it may also answer "busy". This covers
     /// requests that were sent before and arrive late, and requests that this value or a clone of it sends later. A
     /// request that arrives even later may be granted, and then lasts for its TTL at most.
-    /// lasts for its TTL at most.
+    ///
     /// An owner without hold and without place is no error. Holds of other owners stay.
     ///
     /// # Errors

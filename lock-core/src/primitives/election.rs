@@ -89,6 +89,7 @@ impl Election {
     }
 
     /// Waits to be elected.
+    ///
     /// Each term is its own grant of the server, also among candidates of one client, so that all observers see each
     /// leader. Two campaigns of one program are two candidates: a program that leads and campaigns again waits for
     /// itself.

@@ -1,4 +1,4 @@
-//! Operators' part: looks at locks, lists them, ends a hold, examines the server.
+//! Interface of operators: inspection, listings, evictions and the doctor.
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -27,7 +27,7 @@ impl LockAdmin for RedisBackend {
     }
 
     fn changes(&self, name: &LockName) -> Option<Changes> {
-        // A lock that moves to another server is looked at now and then, as any that is watched.
+        // A lock that moves to another server is found by the poll, which every observer does.
         let node = self.server.node_of(&Keys::new(name).lock()).ok()?;
         Some(changes(node.push.clone(), node.key_events.watch(name)))
     }
@@ -52,8 +52,8 @@ impl LockAdmin for RedisBackend {
 }
 
 impl RedisBackend {
-    /// Looks at several locks in as few requests as can be. Those whose key is no lock, and those whose server does not
-    /// answer, are an error each.
+    /// Inspects several locks in as few requests as possible. A key that is no lock, and a server without an answer,
+    /// are one error for each lock.
     async fn inspect_all(&self, names: &[LockName]) -> States {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
@@ -63,7 +63,7 @@ impl RedisBackend {
         in_order(groups, states)
     }
 
-    /// Looks at those of the locks, by their numbers, whose keys one request may name.
+    /// Inspects the locks with these numbers, whose keys one request may name.
     async fn inspect_together(
         &self,
         names: &[LockName],
@@ -78,8 +78,7 @@ impl RedisBackend {
         states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }
 
-    /// Does what a client does, with a lock of the doctor's own, which is among those that the client's
-    /// user has rights on.
+    /// Acts as a client, with the doctor's own lock, to which the client's user has the rights.
     async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
         let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
         let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;

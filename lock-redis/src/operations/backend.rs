@@ -35,8 +35,8 @@ const ON_STORE_LOSS: &str = "a failover or a restart that loses writes can grant
 
 /// Locks on one logical Redis server, or on a server that speaks its protocol.
 ///
-/// Clones share one connection for requests and, while one of them waits, one for pushed grants; to each
-/// primary if it is a cluster. See the documentation of the crate for what it guarantees.
+/// Clones share one connection for requests and, while one of them waits, one for pushed grants. On a cluster they
+/// share these for each primary. The documentation of the crate lists the guarantees.
 #[derive(Clone)]
 pub struct RedisBackend {
     pub(crate) server: Arc<Topology>,
@@ -54,12 +54,12 @@ impl RedisBackend {
         RedisFence::new(self.server.clone(), keys::mark(resource.as_ref()))
     }
 
-    /// The latest server time at which a grant may be made, in µs.
+    /// Returns the latest server time for a grant, in µs.
     pub(crate) fn clock_limit(&self) -> u64 {
         self.clock.micros().unwrap_or(u64::MAX)
     }
 
-    /// Asks once, and tells whether a waiter would hear of its grant. One that would not is queued as `deaf`.
+    /// Asks once; also returns true if a waiter would receive its grant. A waiter that would not is queued as `deaf`.
     async fn try_once(
         &self,
         claim: &Claim,
@@ -87,7 +87,7 @@ impl RedisBackend {
         Ok((attempt, hears))
     }
 
-    /// The arguments of a script that asks for several holds.
+    /// Returns the arguments of a script that asks for several holds.
     fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
         let of_claim = |claim: &Claim| {
             let (ttl, label) = (claim.ttl.as_millis().to_string(), claim.label.as_str().to_owned());
@@ -136,8 +136,8 @@ impl DistributedLock for RedisBackend {
         let call = self.claims.begin_call(claim.owner);
         let (mut attempt, hears) = self.try_once(claim, waiter, "", &call).await?;
         if let (Attempt::Busy(_), Some(_), false) = (&attempt, waiter, hears) {
-            // First subscribe, then queue: otherwise the grant could be published in between. A waiter
-            // that cannot be told polls.
+            // Subscribes before it queues: otherwise the grant could be published in between. A waiter that cannot
+            // subscribe polls.
             listening(self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await)?;
             (attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;
         }
@@ -201,7 +201,7 @@ impl AcquiresSeveral for RedisBackend {
         });
         let grants = reply::grants(claims, reply.await?)?;
         drop(calls);
-        // None of them waits.
+        // No claim waits.
         claims.iter().for_each(|claim| self.claims.forget(claim.owner));
         Ok(grants)
     }
@@ -262,7 +262,7 @@ impl RecordsRuns for RedisBackend {
             found.iter().filter_map(|key| keys.occurrence(key)).collect();
         let run = async |occurrence: Occurrence| {
             let token = self.recorded(name, &occurrence).await?;
-            // A run that has ended since is none.
+            // A run whose record has expired meanwhile is skipped.
             Ok(token.map(|token| RecordedRun::new(occurrence, token)))
         };
         Ok(try_join_all(occurrences.into_iter().map(run)).await?.into_iter().flatten().collect())

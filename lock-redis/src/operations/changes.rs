@@ -1,4 +1,4 @@
-//! Tells observers of a lock of its changes (C44).
+//! Signals observers of a lock its changes (C44).
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use lock_core::backend::{Changes, Notifications};
 use crate::wire::key_events::{KeyWatch, News};
 use crate::wire::push::Subscriber;
 
-/// Tells what the watch learns. It shares the connection for grants, and has it opened when there is none.
+/// Returns the signals of the watch. It shares the connection for grants, and opens it if there is none.
 pub(crate) fn changes(push: Arc<Notifications<Subscriber>>, watch: KeyWatch) -> Changes {
     Box::pin(stream::unfold((push, watch), async |(push, mut watch)| {
         next(&push, &mut watch).await.map(|()| ((), (push, watch)))
     }))
 }
 
-/// Waits for a change; `None` if none will be told.
+/// Waits for a change; `None` if no signals will come.
 async fn next(push: &Notifications<Subscriber>, watch: &mut KeyWatch) -> Option<()> {
     loop {
         match watch.next().await? {

@@ -1,39 +1,36 @@
 //! Decides which withdrawals leave a mark on the server (C19).
 //!
-//! A request of a withdrawn claim may still be on its way, and take the lock when it comes: for nobody.
-//! A mark on the server, a key that lasts 30 s, has such a request refused. But a client whose waits are
-//! cancelled often would leave thousands of marks, although almost none of its requests can come late.
-//! So a withdrawal leaves a mark only where a request can come after it.
+//! A request of a withdrawn claim may still be in flight, and acquire the lock when it arrives, for nobody. A mark on
+//! the server, a key that lasts 30 s, refuses such a request. But a client that often cancels its waits would leave
+//! thousands of marks, although almost none of its requests can come late. So a withdrawal leaves a mark only where a
+//! request can come after it.
 //!
-//! # Which request can come after the withdrawal
-//! A server carries out the requests of one connection in the order in which they were sent, and the
-//! link sends nothing of a claim after its withdrawal. A [link](crate::wire::link::Link) is one
-//! connection for its whole life: whenever a connection is given up, for whatever reason, further
-//! requests go over a new link with another number. So a withdrawal that is sent over the link that
-//! carried every request of its claim is carried out after all of them.
+//! # Requests that can come after the withdrawal
+//! A server carries out the requests of one connection in the order of sending, and the link sends no request of a
+//! claim after its withdrawal. A [link](crate::wire::link::Link) is one connection for its whole life. Whenever a
+//! connection is given up, for any reason, later requests use a new link with another number. So if the withdrawal
+//! uses the same link as every request of its claim, the server carries it out after all of them.
 //!
 //! | requests of the claim | mark |
 //! | --- | --- |
-//! | all were sent over the link that the withdrawal is sent over | no |
-//! | some were sent over an earlier link | yes |
-//! | one may be sent yet, since its caller is still there | yes |
-//! | none is known: another client made the claim, or it was forgotten | yes |
+//! | all used the withdrawal's link | no |
+//! | some used an earlier link | yes |
+//! | one may still be sent, since its caller is still there | yes |
+//! | unknown: another client made the claim, or it was forgotten | yes |
 //!
-//! The cases that look doubtful:
+//! Unclear cases:
 //!
-//! - *A connection is given up while a withdrawal is being sent.* The link is chosen first, and both the
-//!   decision and the sending go by this link. If the withdrawal has no answer, it is repeated over
-//!   another link, and the decision is made anew: there is a mark.
-//! - *A request was given to a link, which was given up before it was written.* It is
-//!   written to the old link or not at all. The withdrawal goes over a new one: there is a mark.
-//! - *A server forgot the script, so that a request is sent twice.* The second request is only sent by a
-//!   caller that is still there. Each of the two is recorded, and decided, by itself.
-//! - *Clones of a store* share this record as they share the links. *Another store* is another client. It
-//!   may be given a lease of ours, whose first request had no answer: it does not know the claim, so that
-//!   its withdrawal leaves a mark.
+//! - *A connection is given up while a withdrawal is being sent.* The link is chosen first, and both the decision and
+//!   the sending use it. A withdrawal without an answer is repeated over another link, with a new decision: there is
+//!   a mark.
+//! - *A link is given up before it has written a request.* The request is written to the old link or not at all. The
+//!   withdrawal uses a new link: there is a mark.
+//! - *A server forgot the script, so that a request is sent twice.* Only a caller that is still there sends the
+//!   second request. Each of the two is recorded, and decided, separately.
+//! - *Clones of a store* share this record and the links. *Another store* is another client. It may receive a lease
+//!   of ours, whose first request had no answer: it does not know the claim, so its withdrawal leaves a mark.
 //!
-//! A request of a withdrawn claim that is made only afterwards is refused right here. This costs the
-//! server nothing.
+//! A later request of a withdrawn claim is refused here, at no cost for the server.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -45,30 +42,30 @@ use lock_core::{BackendError, OwnerId};
 use crate::protocol::error::withdrawn;
 use crate::wire::link::LinkId;
 
-/// The claims of this client that the server may know of, and those that were withdrawn lately.
+/// The claims of this client that the server may know, and those that were withdrawn lately.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     by_owner: Mutex<HashMap<OwnerId, Record>>,
 }
 
-/// Knowledge of one claim.
+/// The state of one claim.
 #[derive(Debug)]
 struct Record {
     carried_by: Carrier,
-    /// Number of calls under way that may send a request of it.
+    /// Number of calls in flight that may send a request of it.
     calls: usize,
     is_withdrawn: bool,
     last_used: Instant,
 }
 
-/// Carrier of the requests of a claim.
+/// The links that carried the requests of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Carrier {
     /// Nothing was sent.
     Nothing,
     /// This link carried all of them.
     One(LinkId),
-    /// Some were carried by other links, or by those of another client.
+    /// Other links, or another client, carried some of them.
     Several,
 }
 
@@ -87,19 +84,19 @@ impl Record {
         Self { carried_by, calls: 0, is_withdrawn: false, last_used: Instant::now() }
     }
 
-    /// Returns true if none of its requests can come late, as long as no further one is sent: one link carried them
-    /// all, and the last was answered.
+    /// Returns true if none of its requests can come late unless another is sent: one link carried them all, and the
+    /// last one was answered.
     fn is_settled(&self) -> bool {
         self.calls == 0 && !self.is_withdrawn && self.carried_by != Carrier::Several
     }
 
-    /// Returns true if it is of no use any more. A record is used at least once a second while its claim waits.
+    /// Returns true if the record has no use any more. A waiting claim uses its record at least once a second.
     fn is_stale(&self) -> bool {
         self.calls == 0 && self.last_used.elapsed() >= WITHDRAWAL_REMEMBERED
     }
 }
 
-/// A call that may send requests of a claim, for as long as its caller is there.
+/// A call that may send requests of a claim while its caller is there.
 #[derive(Debug)]
 pub(crate) struct Call<'a> {
     claims: &'a Claims,
@@ -107,14 +104,14 @@ pub(crate) struct Call<'a> {
 }
 
 impl Claims {
-    /// A call begins that acquires for `owner`.
+    /// Begins a call that acquires for `owner`.
     pub(crate) fn begin_call(&self, owner: OwnerId) -> Call<'_> {
         record_of(&mut self.lock(), owner, Carrier::Nothing).calls += 1;
         Call { claims: self, owner }
     }
 
-    /// The claim of `owner` is withdrawn by a request that is sent over `link` next. Returns whether a
-    /// request of the claim can come after it, so that it must leave a mark.
+    /// Notes that the claim of `owner` is withdrawn by the next request over `link`. Returns true if a request of the
+    /// claim can come after it, so that it must leave a mark.
     pub(crate) fn withdraw(&self, owner: OwnerId, link: LinkId) -> bool {
         let mut claims = self.lock();
         let record = record_of(&mut claims, owner, Carrier::Several);
@@ -122,8 +119,8 @@ impl Claims {
         record.carried_by != Carrier::One(link) || record.calls > 0
     }
 
-    /// The server has answered that it keeps nothing of the claim of `owner`, or that it holds the lock.
-    /// A withdrawal after that is the rare case, and leaves a mark.
+    /// Notes the server's answer that it keeps nothing of the claim of `owner`, or that the claim holds the lock. A
+    /// later withdrawal is rare, and leaves a mark.
     pub(crate) fn forget(&self, owner: OwnerId) {
         let mut claims = self.lock();
         if claims.get(&owner).is_some_and(Record::is_settled) {
@@ -136,13 +133,13 @@ impl Claims {
     }
 }
 
-/// The record of `owner`, which is made if there is none.
+/// Returns the record of `owner`; makes one if there is none.
 fn record_of(
     claims: &mut HashMap<OwnerId, Record>,
     owner: OwnerId,
     carried_by: Carrier,
 ) -> &mut Record {
-    // R4: before the map grows, stale records make room.
+    // R4: stale records are removed before the map grows.
     if claims.len() == claims.capacity() && !claims.contains_key(&owner) {
         claims.retain(|_, record| !record.is_stale());
     }
@@ -152,7 +149,7 @@ fn record_of(
 }
 
 impl Call<'_> {
-    /// The next request of the call is sent over `link`.
+    /// Notes that the next request of the call uses `link`.
     ///
     /// # Errors
     /// [`BackendError`] if the claim was withdrawn here.
@@ -182,7 +179,7 @@ mod tests {
     const LINK: LinkId = LinkId(1);
     const NEXT_LINK: LinkId = LinkId(2);
 
-    /// A claim whose requests went over `links`, one call each, and had no answer.
+    /// Returns a claim with one unanswered request over each of `links`, one call each.
     fn claim_over(claims: &Claims, links: &[LinkId]) -> OwnerId {
         let owner = OwnerId::random();
         for link in links {
@@ -234,7 +231,7 @@ mod tests {
         assert!(claims.begin_call(owner).sends_over(LINK).is_err());
     }
 
-    /// An answer over one link does not settle what another link may deliver late.
+    /// An answer over one link does not settle requests of another link.
     #[test]
     fn c19_an_answer_settles_only_what_its_own_link_carried() {
         let claims = Claims::default();

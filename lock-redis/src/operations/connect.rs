@@ -1,4 +1,4 @@
-//! Connects a store.
+//! Connects to the servers of a store.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::wire::node::Node;
 use crate::wire::push::new_channel;
 
 impl RedisBackend {
-    /// Connects to the server at `url`, and makes sure that it answers.
+    /// Connects to the server at `url`, and checks that it answers.
     ///
     /// # Errors
     /// - [`LockError::Config`] if the URL cannot be used. The text does not repeat it, since it may hold
@@ -28,11 +28,11 @@ impl RedisBackend {
 }
 
 impl RedisOptions {
-    /// Connects, and makes sure that the server answers: to any of several, which tells of the others.
+    /// Connects, and checks that the server answers. Of several servers, any one may answer and name the others.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used, has a parameter that is not known, or asks for
-    ///   TLS, a cluster or sentinels, which are not compiled in.
+    /// - [`LockError::Config`] if the URL cannot be used, has an unknown parameter, or asks for TLS, a cluster or
+    ///   sentinels that are not compiled in.
     /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
     ///
     /// # Cancel safety

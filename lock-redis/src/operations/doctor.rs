@@ -14,28 +14,29 @@ use crate::topology::Topology;
 use crate::topology::rights;
 use crate::wire::node::Node;
 
-/// The lock that a probe takes, behind the prefix of its client. It is always the same, so that the probes leave one counter.
+/// The lock that a probe acquires, behind the prefix of its client. It is always the same, so that the probes leave
+/// one counter.
 pub(crate) const PROBE: &str = "leasehold-doctor";
 
-/// A probe holds its lock for this long if it cannot give it back.
+/// TTL of a probe's lock, in case the probe cannot release it.
 pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 
-/// A clock that is further off is not kept right by anybody.
+/// Greatest error of a clock that somebody keeps right.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
-/// The keyspace events (K) by which a watch is told of all changes: of a string ($), of a sorted set, which the
-/// queue is (z), of a deletion (g) and of an expiry (x).
+/// The keyspace events (K) that show all changes to a watch: of a string ($), of a sorted set such as the queue (z),
+/// of a deletion (g) and of an expiry (x).
 const KEY_EVENTS: &str = "K$gxz";
 
-/// Names by which compatible servers tell their own version, beside that of the Redis that they speak as.
+/// Names under which compatible servers report their own version, beside the Redis version that they imitate.
 const PRODUCTS: [(&str, &str); 2] =
     [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
 
 /// The oldest version that the scripts run on.
 const OLDEST: (u32, u32) = (6, 2);
 
-/// Looks at the servers that keep locks (C31), and tells of all of them as of one. `probe` does what a client
-/// does: no command tells what a user may do.
+/// Checks the servers that keep locks (C31), and reports them as one. `probe` acts as a client, since no command
+/// shows the rights of a user.
 pub(crate) async fn examine(
     server: &Topology,
     prefix: &str,
@@ -58,13 +59,13 @@ pub(crate) async fn examine(
             findings.extend(rights::examine(&nodes, servers, prefix, probe).await);
         }
     }
-    // Each replica goes by its own clock once it takes over.
+    // Each replica uses its own clock once it takes over.
     let clocks = join_all(nodes.iter().chain(&replicas).map(|node| clock(node))).await;
     findings.extend(worst_of_each_check(clocks));
     Ok(findings)
 }
 
-/// Looks at each server: those that answered, what they tell, and a finding for each other one.
+/// Asks each server. Returns the answers, and a finding for each server without one.
 ///
 /// # Errors
 /// [`BackendError`] if none answered.
@@ -93,7 +94,7 @@ async fn look_at_all(
     }
 }
 
-/// Facts of one server about itself.
+/// Facts that one server reports.
 struct Seen {
     settings: Vec<Finding>,
     is_replica: bool,
@@ -125,7 +126,7 @@ async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> 
     Ok(Seen { settings, is_replica, replicas })
 }
 
-/// Where the replicas of a server are, as lines such as `slave0:ip=10.0.0.2,port=6379,state=online` tell.
+/// Returns the addresses of a server's replicas, from lines such as `slave0:ip=10.0.0.2,port=6379,state=online`.
 fn replicas_of<'a>(info: &Info<'a>) -> impl Iterator<Item = (&'a str, u16)> {
     (0..).map_while(|number| {
         let line = info.get(&format!("slave{number}"));
@@ -134,7 +135,7 @@ fn replicas_of<'a>(info: &Info<'a>) -> impl Iterator<Item = (&'a str, u16)> {
     })
 }
 
-/// Of several findings on the same thing the worst; the first of those that are as bad.
+/// Returns the worst of several findings on each check; the first of those that are equally bad.
 fn worst_of_each_check(findings: impl IntoIterator<Item = Finding>) -> Vec<Finding> {
     let mut worst: Vec<Finding> = Vec::new();
     for finding in findings {
@@ -155,7 +156,7 @@ fn badness(finding: &Finding) -> u8 {
     }
 }
 
-/// Says which of several servers a bad finding is about.
+/// Adds the server's address to a bad finding.
 fn at(address: &str, mut finding: Finding) -> Finding {
     if finding.health != Health::Good && !address.is_empty() {
         finding.seen = format!("{address}: {}", finding.seen);
@@ -213,7 +214,7 @@ fn role(info: &Info<'_>) -> Finding {
     }
 }
 
-/// The role of a server that a cluster or sentinels name, which can be replaced by a replica of it.
+/// Checks the role of a server that a cluster or sentinels name, and that a replica can replace.
 fn role_at(address: &str, info: &Info<'_>) -> Finding {
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::risk(
@@ -234,13 +235,13 @@ fn role_at(address: &str, info: &Info<'_>) -> Finding {
     }
 }
 
-/// P2: a primary that others were told has been replaced goes on granting, unless it needs replicas for that.
+/// P2: a replaced primary that does not know it continues to grant, unless it requires replicas.
 fn replicas(info: &Info<'_>, servers: Servers) -> Option<Finding> {
     let is_replaced_by_others = servers == Servers::One && info.get("role") == "master";
     if !is_replaced_by_others || matches!(info.get("connected_slaves"), "" | "0") {
         return None;
     }
-    // A server tells of them only if it needs them.
+    // A server reports them only if it requires them.
     Some(match info.get("min_slaves_good_slaves") {
         "" => Finding::risk(
             "replicas",
@@ -280,7 +281,7 @@ fn persistence(info: &Info<'_>) -> Finding {
     }
 }
 
-/// C44: how soon a watch learns of changes. A slow one endangers no lock, so this is never a risk.
+/// C44: checks the delay with which a watch learns of changes. A slow one endangers no lock, so this is never a risk.
 async fn watching(server: &Node) -> Result<Finding, BackendError> {
     let mut get = cmd("CONFIG");
     get.arg("GET").arg("notify-keyspace-events");
@@ -297,7 +298,7 @@ async fn watching(server: &Node) -> Result<Finding, BackendError> {
     Ok(Finding::good("watching", seen))
 }
 
-/// Tells how a watch learns of changes from a server that tells of these events.
+/// Describes the way in which a watch learns of changes, from the events that the server sends.
 fn learns_by(events: &str) -> String {
     // `A` stands for every letter here but `K`.
     let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
@@ -327,7 +328,7 @@ async fn clock(server: &Node) -> Finding {
     }
 }
 
-/// By how much the server's clock is certainly off: it was read between two readings of our clock.
+/// Returns the least possible error of the server's clock, which was read between two readings of our clock.
 fn offset(ahead: Duration, behind: Duration) -> Finding {
     let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if off <= CLOCK_TOLERANCE {
@@ -343,7 +344,7 @@ fn wall_time() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// The server's facts about itself: lines of `key:value`.
+/// The facts that a server reports: lines of `key:value`.
 struct Info<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Info<'a> {
@@ -351,7 +352,7 @@ impl<'a> Info<'a> {
         Self(text.lines().filter_map(|line| line.split_once(':')).collect())
     }
 
-    /// The value, or nothing.
+    /// Returns the value, or an empty text.
     fn get(&self, key: &str) -> &'a str {
         self.0.get(key).copied().unwrap_or_default()
     }

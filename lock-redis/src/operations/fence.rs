@@ -1,4 +1,4 @@
-//! The resource's side, for resources on Redis.
+//! The side of the resource, for resources on Redis.
 
 use std::sync::{Arc, LazyLock};
 use std::{fmt, iter};
@@ -12,12 +12,11 @@ use crate::protocol::reply;
 use crate::scripts::Program;
 use crate::topology::Topology;
 
-/// The fence of a resource on a Redis server: the greatest token that the resource has seen, kept beside
-/// it.
+/// The fence of a resource on a Redis server: the greatest token that the resource has seen, stored beside it.
 ///
-/// [`RedisBackend::fence`](crate::RedisBackend::fence) makes it. The mark is a key without an expiry. It belongs
-/// to the resource, not to the lock: to delete the lock does not lower it. Advance first, then read, then
-/// [`set`](Self::set) or [`run`](Self::run) a write.
+/// [`RedisBackend::fence`](crate::RedisBackend::fence) makes it. The mark is a key without an expiry. It belongs to
+/// the resource, not to the lock: deleting the lock does not lower it. Advance first, then read, then write with
+/// [`set`](Self::set) or [`run`](Self::run).
 #[derive(Clone)]
 pub struct RedisFence {
     server: Arc<Topology>,
@@ -38,8 +37,8 @@ impl RedisFence {
     /// - [`FenceError::Backend`] if the server cannot be reached or refuses.
     ///
     /// # Cancel safety
-    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or may
-    /// still be written later. Do not write anything more within the same hold then.
+    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or may still be
+    /// written later. Then write nothing more within the same hold.
     pub async fn set(
         &self,
         token: FencingToken,
@@ -51,16 +50,16 @@ impl RedisFence {
         self.request(token, &SET, &[key], value.to_redis_args()).await.map(drop)
     }
 
-    /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns what
-    /// the script answers. It is for writes that do more than set one key to one value. `args` is one
-    /// argument, a slice or a tuple of arguments, or `None::<&str>`.
+    /// Runs `script` unless a greater token than `token` was seen, in one atomic step, and returns the script's
+    /// answer. It is for writes that do more than set one key. `args` is one argument, a slice or a tuple of
+    /// arguments, or `None::<&str>`.
     ///
-    /// An accepted token advances the fence, also if the script then fails.
+    /// An accepted token advances the fence, even if the script then fails.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen; the script did not run.
-    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (what it
-    ///   wrote before that stays written), or if its answer is no `T`.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (its earlier writes
+    ///   stay), or if its answer is no `T`.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
@@ -111,13 +110,13 @@ impl RedisFence {
 
 /// A Lua script that runs only if a fence lets its token pass: see [`RedisFence::run`].
 ///
-/// Its keys and arguments are in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is hashed once,
-/// and sent to a server once.
+/// Its keys and arguments are in `KEYS` and `ARGV`, from 1. Make it once and keep it: it is hashed once, and sent to
+/// a server once.
 #[derive(Debug)]
 pub struct FencedScript(Program);
 
 impl FencedScript {
-    /// The body of a Lua function; what it returns is the answer.
+    /// Takes the body of a Lua function, whose result is the answer.
     pub fn new(lua: &str) -> Self {
         Self(Program::fenced(lua))
     }

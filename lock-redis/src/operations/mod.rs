@@ -1,4 +1,4 @@
-//! The operations of a backend: those on locks, the fence, and the operators' part.
+//! The operations of a backend: on locks, on fences, and for operators.
 
 mod admin;
 pub(crate) mod backend;

@@ -1,8 +1,8 @@
 //! Renews many holds by few requests (C12).
 //!
-//! A request to a cluster may name keys of one slot alone, and a hundred holds lie in nearly as many slots. But a
-//! script may use keys that the request does not name, of all the slots that its server has. So the holds of one
-//! server are renewed by one script, to which their keys are arguments.
+//! A request to a cluster may name only keys of one slot, and a hundred holds are in nearly as many slots. But a
+//! script may use keys that the request does not name, of all slots of its server. So one script renews the holds of
+//! one server, with their keys as arguments.
 //!
 //! ```text
 //!                       ┌──▶ renewed, or lost
@@ -11,10 +11,11 @@
 //!     names no keys)         or not the key while the slot moves       which names its keys
 //! ```
 //!
-//! This is as safe as to name them. The server checks each command of a script as it checks a request for the same
-//! key: if the slot has gone, or moves and the key has gone before it, the command is refused. So a hold is never
-//! taken for lost because it is elsewhere. It is left, and asked for by a call that names its key, which the servers send
-//! on to where the key is. So is every hold whose server does not run such scripts.
+//! This is as safe as a request that names the keys. The server checks each command of a script as it checks a
+//! request for the same key. If the slot has gone, or is moving and the key has gone before it, the server refuses
+//! the command. So a hold elsewhere never counts as lost. It is skipped, and renewed by a call that names its key;
+//! the servers redirect that call to the key. Holds on a server that does not run such scripts are renewed in the
+//! same way.
 
 use std::borrow::Borrow;
 
@@ -30,7 +31,7 @@ use crate::scripts::{EXTEND, EXTEND_ACROSS_SLOTS};
 use crate::topology::{in_order, picked};
 
 impl RedisBackend {
-    /// Renews holds, which on a cluster should be those of one server.
+    /// Renews holds; on a cluster they should be on one server.
     pub(crate) async fn renew(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let answers = self.extend_across_slots(renewals).await;
         let asked = renewals.iter().zip(&answers);
@@ -44,7 +45,7 @@ impl RedisBackend {
         answers.into_iter().map(answer).collect()
     }
 
-    /// Renews holds of several slots of one server by one call; `None` for each that is left.
+    /// Renews holds of several slots of one server by one call; `None` for each skipped hold.
     async fn extend_across_slots(&self, renewals: &[Renewal]) -> Vec<Option<Extension>> {
         let none = || vec![None; renewals.len()];
         let ([first, _, ..], true) = (renewals, self.server.is_spread()) else { return none() };
@@ -60,7 +61,7 @@ impl RedisBackend {
         reply.and_then(|reply| reply::extensions(renewals, reply)).unwrap_or_else(|_| none())
     }
 
-    /// Renews holds by one call for those of each slot, which names their keys.
+    /// Renews holds by one call for each slot, which names the keys.
     async fn extend_by_slot(&self, renewals: &[&Renewal]) -> Vec<Result<Extension, BackendError>> {
         let keys: Vec<Keys<'_>> = renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
         let keys: Vec<_> = keys.iter().map(Keys::lock).collect();
@@ -70,7 +71,7 @@ impl RedisBackend {
         in_order(groups, answers)
     }
 
-    /// Renews those of the holds, by their numbers, whose keys one request may name.
+    /// Renews the holds with these numbers, whose keys one request may name.
     async fn extend_slot(
         &self,
         renewals: &[&Renewal],
@@ -90,8 +91,8 @@ impl RedisBackend {
     }
 }
 
-/// Returns the arguments for holds whose locks are a script's keys: the longest TTL, each hold, and each TTL unless all
-/// have the longest, as most do: each argument costs the server time.
+/// Returns the arguments for holds whose locks are a script's keys: the longest TTL, each hold, and each TTL. The
+/// TTLs are left out if all are the same, which is common, since each argument costs the server time.
 pub(crate) fn holds_and_ttls(renewals: &[impl Borrow<Renewal>]) -> Vec<String> {
     let longest = longest_ttl(renewals);
     let mut args = vec![longest.to_string()];
@@ -107,7 +108,7 @@ fn longest_ttl(renewals: &[impl Borrow<Renewal>]) -> u64 {
     renewals.iter().map(|renewal| renewal.borrow().ttl.as_millis()).max().unwrap_or(0)
 }
 
-/// Returns the start of a lock's value that is this hold's.
+/// Returns the start of a lock's value that identifies this hold.
 fn hold(Renewal { owner, token, .. }: &Renewal) -> String {
     format!("{}:{token}:", owner.expose())
 }

@@ -1,4 +1,4 @@
-//! Meaning of errors for the caller: was the request carried out, and may a retry help?
+//! Meaning of errors for the caller: the outcome of the request, and the use of a retry.
 
 use std::error::Error;
 use std::fmt;
@@ -8,10 +8,10 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
 
-/// Why the late request of a claim is refused (C19).
+/// The reason why a late request of a claim is refused (C19).
 const WITHDRAWN: &str = "the claim was withdrawn";
 
-/// A failed request, and how far it got.
+/// A failed request and its progress.
 pub(crate) type RequestError = lock_core::backend::RequestError<RedisError>;
 
 /// Returns true if the server does not know the script of the request.
@@ -20,7 +20,7 @@ pub(crate) fn is_unknown_script(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if error.kind() == kind)
 }
 
-/// Tells by the driver's error what the caller can do (C15).
+/// Turns the driver's error into the caller's remedy (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
         RequestError::Connect(error) if is_full(&error) => full(error),
@@ -36,7 +36,7 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
-/// The error of one of several servers, which it names.
+/// Adds the server's address to its error.
 pub(crate) fn named(address: &str, error: BackendError) -> BackendError {
     let outcome = error.outcome();
     match (address, error.is_transient()) {
@@ -46,25 +46,25 @@ pub(crate) fn named(address: &str, error: BackendError) -> BackendError {
     }
 }
 
-/// The servers name each other as the one that keeps a lock: its slot moves just now.
+/// The error when servers refer to each other for a lock: its slot is moving.
 pub(crate) fn still_moving(error: RedisError) -> BackendError {
     let context = "the cluster moves the lock to another server";
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
-/// No server is known that would take the request.
+/// The error when no known server accepts the request.
 pub(crate) fn no_server(context: &'static str, source: impl Into<BoxError>) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
-/// The sentinels do not know the name that the URL gives.
+/// The error of sentinels that do not know the name in the URL.
 #[cfg(feature = "sentinel")]
 pub(crate) fn unknown_primary() -> BackendError {
     let context = "the sentinels watch no primary of that name: it stands last in the URL";
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, "they were asked")
 }
 
-/// The URL names a server that is no sentinel.
+/// The error of a URL that names a server other than a sentinel.
 #[cfg(feature = "sentinel")]
 pub(crate) fn no_sentinel(error: BackendError) -> BackendError {
     let context =
@@ -72,18 +72,18 @@ pub(crate) fn no_sentinel(error: BackendError) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, error)
 }
 
-/// The claim was withdrawn by this client: its request is not sent.
+/// The error of a claim that this client withdrew: its request is not sent.
 pub(crate) fn withdrawn() -> BackendError {
     let source = "this client withdrew it, and sends no further request of it";
     BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
 }
 
-/// The key of a lock is of another type, `kind`.
+/// The error of a lock's key of another type, `kind`.
 pub(crate) fn not_a_lock(kind: &str) -> BackendError {
     BackendError::not_a_lock(BACKEND, format!("a key of type {kind}"))
 }
 
-/// A reply that is not of the shape that the script gives it.
+/// The error of a reply that does not have the shape of the script's answer.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
@@ -91,7 +91,7 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
 
 fn classify_answer(error: RedisError) -> BackendError {
     match code_of(&error).as_str() {
-        // A server that is full says so on a new connection, before it reads a request.
+        // A full server says so on a new connection, before it reads a request.
         _ if is_full(&error) => full(error),
         _ if error.is_io_error() => {
             let context = "the connection failed before the answer came";
@@ -115,7 +115,7 @@ fn classify_answer(error: RedisError) -> BackendError {
             let source = UnknownCommand(source(error).to_string());
             BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
         }
-        // C49: what has the name is no lock. To wait would not help.
+        // C49: the key is no lock. Waiting would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
         "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
@@ -136,7 +136,7 @@ fn classify_answer(error: RedisError) -> BackendError {
     }
 }
 
-/// Returns the remedy for a server that takes no writes; nothing for one that will by itself.
+/// Returns the remedy for a server that accepts no writes; empty if that is temporary.
 fn remedy(code: &str) -> &'static str {
     match code {
         "READONLY" => ": it is a replica; name its primary in the URL",
@@ -169,23 +169,23 @@ pub(crate) fn is_unknown_command(error: &BackendError) -> bool {
     error.cause().is_some_and(|cause| cause.is::<UnknownCommand>())
 }
 
-/// Passes the result of opening a subscription on. Behind a proxy without SUBSCRIBE, waiters look for themselves.
+/// Returns the result of opening a subscription. Behind a proxy without SUBSCRIBE, waiters poll instead.
 pub(crate) fn listening(opened: Result<(), BackendError>) -> Result<(), BackendError> {
     opened.or_else(|error| if is_unknown_command(&error) { Ok(()) } else { Err(error) })
 }
 
-/// The command of `unknown command 'EVALSHA'`.
+/// Returns the command of `unknown command 'EVALSHA'`.
 fn command_in(text: &str) -> String {
     let quoted = text.split(['\'', '`']).nth(1);
     quoted.map_or_else(|| "command that locks need".to_owned(), str::to_uppercase)
 }
 
-/// Returns true if the user lacks a right, which no retry gives.
+/// Returns true if the user lacks a right. No retry helps then.
 pub(crate) fn lacks_right(error: &RequestError) -> bool {
     matches!(error, RequestError::Execute(error) if code_of(error) == "NOPERM")
 }
 
-/// The user lacks rights, among them those to these commands.
+/// The error of a user without the rights to these commands, and perhaps without others.
 pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendError {
     match error {
         RequestError::Execute(error) => lacks(error, missing),
@@ -222,11 +222,11 @@ fn lacks(error: RedisError, missing: &[String]) -> BackendError {
             format!("the user may not run {commands}, which a lock needs: grant +{rights}")
         }
     };
-    // C15: a script may have done a part of its work before.
+    // C15: a script may have done a part of its work already.
     BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
 }
 
-/// The command of `… to run the 'get' command`.
+/// Returns the command of `… to run the 'get' command`.
 fn command_of(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("to run the '")?;
     rest.split_once('\'').map(|(command, _)| command)
@@ -236,7 +236,7 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
-/// Returns true if the server, or our own configuration, keeps us out: no retry will help.
+/// Returns true if the server, or our own configuration, refuses us: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
     let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
@@ -256,10 +256,10 @@ fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
 }
 
-/// Stands for the code of a command that a server, or a proxy, does not know.
+/// The code that stands for an unknown command, of a server or of a proxy.
 const UNKNOWN: &str = "UNKNOWN";
 
-/// Refusals of a script's command to a user: since Redis 7.2, and before it of a command, a key or a channel.
+/// Refusals of a script's command for a user: since Redis 7.2, and before it for a command, a key or a channel.
 const REFUSALS: [&str; 4] = [
     "ACL failure in script",
     "can't run this command",
@@ -267,12 +267,12 @@ const REFUSALS: [&str; 4] = [
     "can't publish to the channel",
 ];
 
-/// The codes of errors that commands within a script may have.
+/// The codes of errors that commands in a script may have.
 const CODES: [&str; 7] =
     ["COUNTER", "MISCONF", "NOREPLICAS", "OOM", "READONLY", "WRONGTYPE", "NOPERM"];
 
-/// The error's code. If the error was raised within a script, its code may be inside the text: Redis 6
-/// puts its own code first, and every version does so if the script itself raised the error.
+/// Returns the error's code. The code of an error in a script may be inside the text: Redis 6 puts its own code
+/// first, and so does every version if the script itself raised the error.
 pub(crate) fn code_of(error: &RedisError) -> String {
     let (code, text) = (error.code().unwrap_or_default(), error.detail().unwrap_or_default());
     if code != "ERR" {
@@ -292,7 +292,8 @@ pub(crate) fn code_of(error: &RedisError) -> String {
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
 }
 
-/// The driver's error without what the server repeats of our request, which may hold an owner id (C32).
+/// Returns the driver's error without the parts of our request that the server repeats, which may hold an owner id
+/// (C32).
 fn source(error: RedisError) -> BoxError {
     match error.to_string().split_once("with args beginning with") {
         Some((told, _)) => told.trim_end_matches([',', ' ']).into(),
@@ -304,13 +305,13 @@ fn source(error: RedisError) -> BoxError {
 mod tests {
     use super::*;
 
-    /// The error of a server that answers so.
+    /// Returns the error of a server with this answer.
     fn answered(text: &str) -> BackendError {
         let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a reply");
         classify(RequestError::Execute(value.extract_error().expect_err(text)))
     }
 
-    /// As Redis 6.2, 7.0 and 7.2 say it.
+    /// The texts of Redis 6.2, 7.0 and 7.2.
     #[test]
     fn c15_a_missing_right_is_named_whichever_version_says_so() {
         for (answer, says) in [
@@ -341,7 +342,7 @@ mod tests {
         }
     }
 
-    /// As Redis 7 says it to a command, and Redis 6 and 7 to one within a script.
+    /// The texts of Redis 7 for a command, and of Redis 6 and 7 for a command in a script.
     #[test]
     fn c15_a_server_that_takes_no_writes_now_is_asked_again() {
         for (answer, says) in [

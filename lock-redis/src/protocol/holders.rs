@@ -1,4 +1,4 @@
-//! Reads the value of a lock's key: who holds the lock. `granting.lua` says how it is written.
+//! Reads the holders from the value of a lock's key, as `granting.lua` writes it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -6,7 +6,7 @@ use lock_core::backend::ServerTime;
 use lock_core::{Holder, Kind, Label, OwnerId, Permits, Slots};
 
 /// Returns the holders of the lock whose key has this value, in the order of their grants. `left` is the TTL left of
-/// the key. A value that is not one of ours is a foreign client's.
+/// the key. Any other value is a foreign client's.
 pub(crate) fn holders(value: &[u8], left: Option<Duration>, now: ServerTime) -> Vec<Holder> {
     let text = str::from_utf8(value).ok();
     let one = || text.and_then(|text| alone(text, left)).map(|holder| vec![holder]);
@@ -14,7 +14,7 @@ pub(crate) fn holders(value: &[u8], left: Option<Duration>, now: ServerTime) -> 
     several.or_else(one).unwrap_or_else(|| vec![Holder::foreign(left)])
 }
 
-/// `owner:token:since:label`.
+/// Parses `owner:token:since:label`.
 fn alone(text: &str, left: Option<Duration>) -> Option<Holder> {
     let (owner, text) = text.split_once(':')?;
     let (token, text) = text.split_once(':')?;
@@ -24,7 +24,7 @@ fn alone(text: &str, left: Option<Duration>) -> Option<Holder> {
     Some(since.into_iter().fold(holder, Holder::since))
 }
 
-/// The mark of their kind, and a line for each: those of them that have not ended.
+/// Parses the mark of the kind, and a line for each hold; skips holds that have ended.
 fn beside_each_other(text: &str, now: ServerTime) -> Option<Vec<Holder>> {
     let (mark, lines) = text.strip_prefix('*')?.split_once('\n')?;
     let holders = lines.split('\n').map(|line| line_of(mark, line, now));
@@ -32,7 +32,7 @@ fn beside_each_other(text: &str, now: ServerTime) -> Option<Vec<Holder>> {
     Some(holders.into_iter().filter(|holder| holder.ttl_left > Some(Duration::ZERO)).collect())
 }
 
-/// `owner:token:expires:since:slots:label`.
+/// Parses `owner:token:expires:since:slots:label`.
 fn line_of(mark: &str, line: &str, now: ServerTime) -> Option<Holder> {
     let mut parts = line.splitn(6, ':');
     let mut part = || parts.next();
@@ -44,7 +44,7 @@ fn line_of(mark: &str, line: &str, now: ServerTime) -> Option<Holder> {
     Some(holder.since(since).of_kind(kind, slots))
 }
 
-/// The kind that `mark` tells without its `*`, of a hold with these slots.
+/// Returns the kind for `mark`, without its `*`, of a hold with these slots.
 fn kind_of(mark: &str, slots: &str) -> Option<(Kind, Slots)> {
     if mark.is_empty() {
         return slots.is_empty().then_some((Kind::Shared, Slots::NONE));
@@ -54,7 +54,7 @@ fn kind_of(mark: &str, slots: &str) -> Option<(Kind, Slots)> {
     Some((Kind::OneOf(Permits::new(taken, mark.parse().ok()?).ok()?), slots))
 }
 
-/// The time of the grant (C45), and the label. A value of an earlier version holds the label alone.
+/// Returns the time of the grant (C45), and the label. A value of an earlier version has only the label.
 fn since_and_label(text: &str) -> (Option<SystemTime>, &str) {
     let parts = || {
         let (millis, label) = text.split_once(':')?;

@@ -1,9 +1,9 @@
-//! Where a lock lives on the server.
+//! The keys of a lock on the server.
 //!
-//! The lock key is the name, so that a client in another language can take the same key
-//! with `SET … NX PX`. Only `%`, `{` and `}` are percent-encoded. The companions of a key are
-//! `{key}:fence` and so on: every companion starts with a brace, and no lock key does, so that they never
-//! meet. The braces also make Redis Cluster put the companions into the slot of the key itself.
+//! The lock key is the name, so that a client in another language can take the same key with `SET … NX PX`. Only `%`,
+//! `{` and `}` are percent-encoded. The companions of a key are `{key}:fence` and so on. Every companion starts with
+//! a brace, and no lock key does, so they never collide. The braces also make Redis Cluster put the companions into
+//! the slot of the key itself.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,21 +17,21 @@ pub(crate) struct Keys<'a> {
     lock: Cow<'a, str>,
 }
 
-/// One key of a lock. It is written into a request where it stands.
+/// One key of a lock. It is written directly into a request.
 #[derive(Clone, Copy)]
 pub(crate) enum Key<'a> {
     Lock(&'a str),
-    /// The companion of a lock that is called so.
+    /// The companion with this name, of a lock.
     Companion(&'a str, &'static str),
-    /// The mark of a claim that was withdrawn: the lock, and the owner in full.
+    /// The mark of a withdrawn claim: the lock, and the whole owner id.
     Withdrawn(&'a str, &'a str),
-    /// The record of a run that ended well: the lock, and which run it was.
+    /// The record of a run: the lock, and the occurrence.
     Run(&'a str, &'a str),
 }
 
 impl<'a> Keys<'a> {
     pub(crate) fn new(name: &'a LockName) -> Self {
-        // C29: the plain name, which clients in other languages take as well.
+        // C29: the plain name, as clients in other languages use it.
         Self { lock: encode(name.as_str()) }
     }
 
@@ -43,36 +43,37 @@ impl<'a> Keys<'a> {
         self.companion("waiters")
     }
 
-    /// The keys that a release works on.
+    /// Returns the keys of a release.
     pub(crate) fn granting(&self) -> [Key<'_>; 4] {
         [self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
-    /// The same, and behind them one that is never there. While a slot of a cluster moves, a script must not find
-    /// that a key has gone which it has just deleted. A server refuses it as a whole if a key is missing from the start.
+    /// Returns the keys of a release, and a last one that never exists. While a slot of a cluster moves, a script
+    /// must not find a key missing that it has just deleted. A server refuses the whole script if a key is missing
+    /// from the start.
     pub(crate) fn passing_on(&self) -> [Key<'_>; 5] {
         let [lock, fence, queue, waiters] = self.granting();
         [lock, fence, queue, waiters, self.companion("nothing")]
     }
 
-    /// The keys that an acquisition of `owner`, written in full, works on.
+    /// Returns the keys of an acquisition by `owner`, written in full.
     pub(crate) fn claiming<'b>(&'b self, owner: &'b str) -> [Key<'b>; 5] {
         let [lock, fence, queue, waiters] = self.granting();
         [lock, fence, queue, waiters, Key::Withdrawn(&self.lock, owner)]
     }
 
-    /// The occurrence of a run's key.
+    /// Returns the occurrence of a run's key.
     pub(crate) fn occurrence(&self, key: &str) -> Option<Occurrence> {
         let rest = key.strip_prefix('{')?.strip_prefix(&*self.lock)?;
         Occurrence::new(rest.strip_prefix("}:run:")?).ok()
     }
 
-    /// The key of a run, whose occurrence stands last and is data.
+    /// Returns the key of a run. The occurrence is last, and is data.
     pub(crate) fn run<'b>(&'b self, occurrence: &'b Occurrence) -> Key<'b> {
         Key::Run(&self.lock, occurrence.as_str())
     }
 
-    /// The channels on which a server tells of what happens to the lock's key, and to its queue (C44).
+    /// Returns the channels of the events of the lock's key, and of its queue (C44).
     pub(crate) fn events(&self, database: i64) -> [String; 2] {
         let channel = |key: Key<'_>| format!("__keyspace@{database}__:{key}");
         [self.lock(), self.companion("queue")].map(channel)
@@ -105,7 +106,7 @@ impl ToRedisArgs for Key<'_> {
     fn write_redis_args<W: ?Sized + RedisWrite>(&self, out: &mut W) {
         let mut argument = out.writer_for_next_arg();
         for part in self.parts() {
-            // To write into memory does not fail.
+            // A write to memory does not fail.
             let _ = argument.write_all(part.as_bytes());
         }
     }
@@ -113,27 +114,27 @@ impl ToRedisArgs for Key<'_> {
 
 impl ToSingleRedisArg for Key<'_> {}
 
-/// The key under which a fence keeps the greatest token that it has seen.
+/// Returns the key in which a fence keeps the greatest token that it has seen.
 pub(crate) fn mark(resource: &str) -> String {
     format!("{{{}}}:mark", encode(resource))
 }
 
-/// A key behind `prefix` that is nobody's, for trials.
+/// Returns a key behind `prefix` that nothing else uses, for trials.
 pub(crate) fn trial(prefix: &str) -> String {
     format!("{{{}}}:trial", encode(prefix))
 }
 
-/// A glob that matches the counters of all locks whose names start with `start`.
+/// Returns a glob that matches the counters of all locks whose names start with `start`.
 pub(crate) fn counters(start: &str) -> String {
     format!("{{{}*}}:fence", literal(start))
 }
 
-/// A glob that matches the records of all runs of a lock.
+/// Returns a glob that matches the records of all runs of a lock.
 pub(crate) fn runs(name: &LockName) -> String {
     format!("{{{}}}:run:*", literal(name.as_str()))
 }
 
-/// A part of a glob that matches itself alone: the start of a key that stands for `text`.
+/// Returns a part of a glob that matches only the start of a key for `text`.
 fn literal(text: &str) -> String {
     let mut glob = String::new();
     for character in encode(text).chars() {
@@ -145,13 +146,13 @@ fn literal(text: &str) -> String {
     glob
 }
 
-/// The name of the lock whose counter is `key`.
+/// Returns the name of the lock whose counter is `key`.
 pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
     let lock = key.strip_prefix('{')?.strip_suffix("}:fence")?;
     LockName::new(decode(lock)).ok()
 }
 
-/// The key of the lock that is told of on this channel.
+/// Returns the key of the lock whose events are on this channel.
 pub(crate) fn lock_of_events(channel: &str) -> Option<&str> {
     let (_, key) = channel.split_once("__:")?;
     let queue_of = key.strip_prefix('{').and_then(|key| key.strip_suffix("}:queue"));

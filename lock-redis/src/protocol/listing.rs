@@ -1,4 +1,4 @@
-//! The locks that are held, looked at page by page.
+//! Lists the locks that are held, page by page.
 
 use std::collections::BTreeSet;
 
@@ -7,24 +7,24 @@ use lock_core::{BackendError, LockName, LockState};
 use crate::protocol::error::BACKEND;
 use crate::protocol::keys::name_of_counter;
 
-/// Number of locks that one request of a listing looks at.
+/// Number of locks that one request of a listing inspects.
 const PAGE: usize = 100;
 
-/// The states of several locks, in their order. An error stands for one whose key is no lock, or whose server did not
+/// The states of several locks, in their order. An error means that the key is no lock, or that its server did not
 /// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
 
-/// The names of the locks that have these token counters, each once, sorted.
+/// Returns the names of the locks with these token counters, each once, sorted.
 pub(crate) fn names_of<'a>(counters: impl Iterator<Item = &'a String>) -> Vec<LockName> {
     let names: BTreeSet<LockName> = counters.filter_map(|key| name_of_counter(key)).collect();
     names.into_iter().collect()
 }
 
-/// The first `limit` of these locks that are held. `inspect` looks at some of them, and `missing` tells of servers that
-/// did not name theirs.
+/// Returns the first `limit` of these locks that are held. `inspect` inspects some of them, and `missing` has the
+/// errors of servers that did not list their names.
 ///
 /// # Errors
-/// The error of `inspect`, and that of a listing that some servers did not answer.
+/// The error of `inspect`, or of a listing that some servers did not answer.
 pub(crate) async fn held<F>(
     names: &[LockName],
     limit: usize,
@@ -40,7 +40,7 @@ where
             match state {
                 Ok(state) if state.holder().is_some() => held.push(state),
                 Ok(_) => {}
-                // A key that is no lock hides no lock.
+                // A key that is no lock must not hide locks.
                 Err(error) if error.found().is_some() => {}
                 Err(error) if is_told(&missing, &error) => {}
                 Err(error) => missing.push(error),

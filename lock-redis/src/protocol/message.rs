@@ -1,7 +1,7 @@
 //! Requests to a server.
 //!
-//! Most are a command from the start. The two that are most frequent, to acquire a lock and to release one, are written
-//! only when they are sent: several of them may then go as one call.
+//! Most are a command from the start. The two most frequent requests, to acquire and to release a lock, become a
+//! command only when they are sent: several of them may then share one call.
 
 use std::borrow::Cow;
 
@@ -14,41 +14,41 @@ use crate::scripts::{ACQUIRE, ACQUIRE_BESIDE, Form, RELEASE, Servers};
 /// A request to a server.
 pub(crate) enum Message {
     Command(Cmd),
-    /// May go together with others, to a server that stands alone and probably knows the script.
+    /// Several of them may share a call, to a single server that probably knows the script.
     Acquire(Acquiring),
-    /// Likewise.
+    /// As `Acquire`.
     Release(Releasing),
 }
 
-/// The wish to acquire a lock.
+/// A request to acquire a lock.
 pub(crate) struct Acquiring {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
     pub(crate) ttl_ms: u64,
     pub(crate) label: Label,
-    /// Where the server tells of a grant; empty if the caller does not wait for it.
+    /// The channel of a grant; empty if the caller does not wait.
     pub(crate) channel: Cow<'static, str>,
-    /// The latest server time in µs at which a grant may be made.
+    /// The latest server time for a grant, in µs.
     pub(crate) limit: u64,
-    /// The script's mark of the kind of the hold; nothing if it is exclusive.
+    /// The script's mark of the hold's kind; `None` if it is exclusive.
     pub(crate) kind: Option<String>,
 }
 
-/// The end of a hold.
+/// A request to release a lock.
 pub(crate) struct Releasing {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
-    /// The latest server time in µs at which the next grant may be made.
+    /// The latest server time for the next grant, in µs.
     pub(crate) limit: u64,
 }
 
 impl Message {
-    /// The command of a request that goes alone. It can be taken once.
+    /// Returns the command of a request that goes alone. This works once.
     pub(crate) fn take_command(&mut self) -> Cmd {
         self.command(Form::Hash, Servers::One)
     }
 
-    /// Fixes the command, unless these servers may be sent the request together with others.
+    /// Turns the request into a command now, unless it may share a call with others on these servers.
     pub(crate) fn fixed(mut self, form: Form, servers: Servers) -> Self {
         match (form, servers) {
             (Form::Hash, Servers::One) => self,

@@ -1,4 +1,4 @@
-//! The words of the protocol: keys, requests, replies and errors.
+//! The protocol: keys, requests, replies and errors.
 
 pub(crate) mod error;
 pub(crate) mod holders;

@@ -1,4 +1,4 @@
-//! Reads what the scripts answer.
+//! Reads the answers of the scripts.
 
 use std::borrow::Borrow;
 use std::time::Duration;
@@ -20,13 +20,13 @@ pub(crate) fn read<T: FromRedisValue>(reply: Value, what: &'static str) -> Resul
     from_redis_value(reply).map_err(|_| unreadable(what))
 }
 
-/// Reads which run of the server has answered `INFO`.
+/// Reads the run of the server from its answer to `INFO`.
 #[cfg(any(feature = "quorum", feature = "sentinel"))]
 pub(crate) fn run_id(info: &str) -> Result<&str, BackendError> {
     info_of(info, "run_id").ok_or_else(|| unreadable("the run_id of INFO"))
 }
 
-/// The value of `key` in the answer to INFO, which has lines of `key:value`.
+/// Returns the value of `key` in the answer to INFO, which has lines of `key:value`.
 #[cfg(any(feature = "quorum", feature = "sentinel"))]
 pub(crate) fn info_of<'a>(info: &'a str, key: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))
@@ -41,7 +41,7 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
     }
 }
 
-/// Reads an answer of several parts: how many they are tells which one it is.
+/// Reads an answer of several parts. Their number shows the kind of answer.
 fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
     match <[Value; 4]>::try_from(parts) {
         Ok(parts) => busy(parts),
@@ -49,7 +49,7 @@ fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
             [token, slots] => {
                 granted(claim, read(token.clone(), "a token")?, read(slots.clone(), "slots")?)
             }
-            // C33: the number of permits is the lock's own.
+            // C33: the number of permits is that of the lock.
             [held] => {
                 let held: String = read(held.clone(), "permits")?;
                 let held = held.parse().map_err(|_| unreadable("permits"))?;
@@ -60,7 +60,7 @@ fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
     }
 }
 
-/// Reads the answer of the script that takes several.
+/// Reads the answer of the script that acquires several locks.
 pub(crate) fn grants(claims: &[Claim], reply: Value) -> Result<Vec<Grant>, BackendError> {
     let grants: Vec<(String, String)> = read(reply, "the answer to an acquire of several")?;
     let grants = claims.iter().zip(grants);
@@ -71,7 +71,7 @@ fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attemp
     grant(claim, &token, slots.as_deref()).map(Attempt::Granted)
 }
 
-/// The common case tells no slots.
+/// Makes a grant. The answer of the common case has no slots.
 fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, BackendError> {
     let token = token.parse().map_err(|_| unreadable("a token"))?;
     let slots = slots.filter(|slots| !slots.is_empty());
@@ -80,7 +80,7 @@ fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, Backe
     Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
 }
 
-/// Reads the answer of a script that extends the holds of `renewals`: `None` for each of which it tells nothing.
+/// Reads the answer of a script that extends the holds of `renewals`: `None` for each hold without an answer.
 pub(crate) fn extensions(
     renewals: &[impl Borrow<Renewal>],
     reply: Value,
@@ -117,14 +117,14 @@ pub(crate) fn recording(reply: Value) -> Result<Recording, BackendError> {
     }
 }
 
-/// Reads what the key of a run holds.
+/// Reads the value of a run's key.
 pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendError> {
     const WHAT: &str = "the record of a run";
     let token: Option<String> = read(reply, WHAT)?;
     token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
 }
 
-/// Reads how many records were removed.
+/// Reads the number of removed records.
 pub(crate) fn forgotten(reply: Value) -> Result<bool, BackendError> {
     read(reply, "the number of records").map(|removed: u64| removed > 0)
 }
@@ -142,7 +142,7 @@ pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, Bac
 fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendError> {
     let mut contention = Contention::unknown();
     contention.ttl_left = millis(read(left, "a TTL")?);
-    // C49: a lock that one of us holds has a TTL.
+    // C49: a lock that a client of locks holds has a TTL.
     contention.foreign_without_ttl = contention.ttl_left.is_none();
     contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
     contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
@@ -150,8 +150,8 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
     Ok(Attempt::Busy(contention))
 }
 
-/// Reads the answer of the inspect script about the locks called `names`: for each its state, or an error
-/// if its key is no lock.
+/// Reads the answer of the inspect script about the locks called `names`: the state of each, or an error if its key
+/// is no lock.
 pub(crate) fn states(
     names: &[impl Borrow<LockName>],
     reply: Value,
@@ -171,14 +171,14 @@ pub(crate) fn states(
     Ok(names.iter().map(Borrow::borrow).zip(states).map(state).collect())
 }
 
-/// Reads the answer of the evict script: those of `whom` who held the lock.
+/// Reads the answer of the evict script: the former holders among `whom`.
 pub(crate) fn ended(reply: Value, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
     let seen: Option<(Vec<u8>, i64, u64)> = read(reply, "the answer to an eviction")?;
     let holders = seen.map(|(value, left, now)| holders(&value, millis(left), server_time(now)));
     Ok(holders.into_iter().flatten().filter(|holder| whom.includes(holder)).collect())
 }
 
-/// Redis tells −1 for a key that never expires.
+/// Redis returns −1 for a key that never expires.
 fn millis(left: i64) -> Option<Duration> {
     u64::try_from(left).ok().map(Duration::from_millis)
 }

@@ -1,4 +1,4 @@
-//! Operators' part: looks at locks, lists them, ends a hold, examines the servers.
+//! Interface of operators: inspection, listings, evictions and the doctor.
 
 use async_trait::async_trait;
 use lock_core::{
@@ -61,15 +61,15 @@ impl LockAdmin for QuorumBackend {
 }
 
 impl QuorumBackend {
-    /// The names that start with `prefix` of all locks that have a counter on any server, sorted. Each hold
-    /// has one on a majority, and so on one of those that answer.
+    /// Returns the names that start with `prefix` of all locks with a counter on any server, sorted. Each hold has a
+    /// counter on a majority, and so on one of the servers that answer.
     async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let glob = keys::counters(prefix);
         let mut round = Round::ask(&self.voters, |voter| {
             let glob = glob.clone();
             async move { voter.keys(&glob).await }
         });
-        // A server that is silent is not waited for.
+        // A silent server is not waited for.
         let answers = round.until(have_answered).await;
         if !have_answered(answers) {
             return Err(too_few(answers));
@@ -77,7 +77,7 @@ impl QuorumBackend {
         Ok(names_of(said(answers).flatten().flatten()))
     }
 
-    /// Finds if all servers can be reached, and vote.
+    /// Checks that all servers can be reached, and vote.
     async fn examine_set(&self) -> Result<Finding, BackendError> {
         let mut round = Round::ask(&self.voters, |voter| async move { voter.tell().await });
         let answers = round.all().await;
@@ -94,7 +94,7 @@ impl QuorumBackend {
         })
     }
 
-    /// Does what a client does, with a lock of the doctor's own.
+    /// Acts as a client, with the doctor's own lock.
     async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
         let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
         let claim = request.claim();
@@ -105,7 +105,7 @@ impl QuorumBackend {
 }
 
 impl Voter {
-    /// Its keys that match `glob`. No bound of a voter: that may take long.
+    /// Returns its keys that match `glob`. This has no time limit, since it may take long.
     async fn keys(&self, glob: &str) -> Result<Vec<Vec<String>>, BackendError> {
         let keys = self.server.keys(glob).await.into_iter().collect::<Result<_, _>>();
         keys.map_err(|error| self.signed(error))
@@ -123,7 +123,7 @@ impl Voter {
     }
 }
 
-/// A finding about one of the servers.
+/// Adds the server's address to a finding.
 fn of(voter: &Voter, mut finding: Finding) -> Finding {
     finding.seen = format!("{}: {}", voter.address, finding.seen);
     finding

@@ -27,18 +27,18 @@ use super::votes::{self, Verdict, Vote};
 use crate::protocol::error::listening;
 use crate::protocol::keys;
 
-/// An attempt is made anew this often before it counts as "busy".
+/// Number of attempts before the lock counts as "busy".
 const ROUNDS: u32 = 8;
 
-/// The longest pause after the first split vote. It doubles with each one.
+/// Longest pause after the first split vote. It doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// The longest pause after a split vote.
+/// Longest pause after any split vote.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// Locks on a majority of several independent Redis servers.
 ///
-/// Clones share their connections. The documentation of the crate's module says what it guarantees.
+/// Clones share their connections. The documentation of the crate's module lists the guarantees.
 #[derive(Clone)]
 pub struct QuorumBackend {
     pub(super) voters: Arc<[Arc<Voter>]>,
@@ -54,8 +54,8 @@ impl QuorumBackend {
 
     /// The fence of a resource, kept on a majority of the servers.
     ///
-    /// It is as durable as they are. Its marks must outlive a restart, so let the servers write an append-only
-    /// file. The fence of a resource that has a store of its own belongs into that store.
+    /// It is as durable as the servers. Its marks must outlive a restart, so the servers need an append-only file. If
+    /// the resource has its own store, put the fence into that store.
     pub fn fence(&self, resource: impl AsRef<str>) -> QuorumFence {
         let (voters, background) = (self.voters.clone(), self.background.clone());
         QuorumFence::new(voters, background, keys::mark(resource.as_ref()))
@@ -79,14 +79,14 @@ impl QuorumBackend {
                 Verdict::Busy(contention) => return Ok(Attempt::Busy(contention)),
                 Verdict::NoMajority(error) | Verdict::Refused(error) => return Err(error),
                 Verdict::Stale(counter) => seen = counter,
-                // Candidates that try again at the same time would split the votes again.
+                // Without a pause, candidates that try again at the same time would split the votes again.
                 Verdict::Split => sleep(pause_after(round)).await,
             }
         }
         Ok(Attempt::Busy(Contention::unknown()))
     }
 
-    /// Asks all servers for their votes. An attempt that fails is given back.
+    /// Asks all servers for their votes. A failed attempt is given back.
     async fn propose(&self, proposal: Arc<Proposal>) -> Verdict {
         let silent: Vec<bool> = self.voters.iter().map(|voter| voter.is_silent()).collect();
         let mut round = Round::ask(&self.voters, |voter| {
@@ -103,7 +103,7 @@ impl QuorumBackend {
         verdict
     }
 
-    /// Ends a failed attempt on the servers that granted it, and on those that may have, or may yet.
+    /// Ends a failed attempt on the servers that granted it, or may have granted it, or may still do so.
     async fn give_votes_back(&self, proposal: &Proposal, answers: &Answers<Vote>) {
         let (name, owner) = (proposal.claim.name.clone(), proposal.claim.owner);
         let (ballot, wakes, marks) = (Some(proposal.ballot), false, false);
@@ -119,7 +119,7 @@ impl QuorumBackend {
             Some(Err(error)) => error.outcome() == Outcome::Unknown,
             Some(Ok(_)) => false,
         });
-        // Also those that did not answer.
+        // This includes servers that did not answer.
         self.finish(self.give_back(&unknown, what.clone()));
         let mut round = self.give_back(&granted, what);
         round.all().await;
@@ -131,7 +131,7 @@ impl QuorumBackend {
         Round::ask(voters, |voter| voter.give_back_or_owe(what.clone()))
     }
 
-    /// Lets the slower servers answer, and sends later what some could not be sent now.
+    /// Lets the slower servers answer, and sends the requests later that some servers could not receive now.
     fn finish(&self, mut round: Round<Release>) {
         let voters = self.voters.clone();
         let settle = async move {
@@ -148,7 +148,7 @@ impl QuorumBackend {
         }
     }
 
-    /// Begins to let in the servers that say that they are new.
+    /// Begins to admit the servers that report to be new.
     fn let_newcomers_in(&self, answers: &Answers<Vote>) {
         for (voter, answer) in self.voters.iter().zip(answers) {
             if matches!(answer, Some(Ok(Vote::New))) && voter.begin_letting_in() {
@@ -157,8 +157,8 @@ impl QuorumBackend {
         }
     }
 
-    /// Opens the connections on which a waiter is woken: those to a majority, so that one of them hears of
-    /// each release. The others go on opening.
+    /// Opens the connections that wake a waiter: returns when a majority is open, so that one of them receives each
+    /// release. The others are opened in the background.
     async fn open_ears(&self) -> Result<(), BackendError> {
         let mut opening: FuturesUnordered<_> =
             self.voters.iter().map(|voter| voter.node.push.open().map(listening)).collect();
@@ -173,7 +173,7 @@ impl QuorumBackend {
         refused.filter(|_| open < majority(self.voters.len())).map_or(Ok(()), Err)
     }
 
-    /// Returns true if enough connections hear for the waiter of this claim.
+    /// Returns true if enough connections receive messages for the waiter of this claim.
     fn hears(&self, owner: OwnerId, waiter: &WaiterHandle) -> bool {
         let hears = |voter: &&Arc<Voter>| voter.node.push.register(owner, waiter).is_some();
         self.voters.iter().filter(hears).count() >= majority(self.voters.len())
@@ -183,7 +183,7 @@ impl QuorumBackend {
         self.voters.iter().for_each(|voter| voter.node.push.unregister(owner));
     }
 
-    /// Gives holds back to the servers that have lost them, while a majority has them.
+    /// Restores holds on the servers that have lost them, while a majority has them.
     fn restore(&self, renewals: Arc<[Renewal]>, mut round: Round<Vec<u8>>) {
         let (voters, ballots) = (self.voters.clone(), self.ballots.clone());
         self.background.run(async move {
@@ -216,7 +216,7 @@ impl DistributedLock for QuorumBackend {
         let heard = waiter.is_some_and(|waiter| self.hears(claim.owner, waiter));
         let mut attempt = self.attempt(claim, waiter).await?;
         if let (Attempt::Busy(_), Some(waiter), false) = (&attempt, waiter, heard) {
-            // First subscribe, then wait: otherwise the release could be told in between.
+            // Subscribes before it waits: otherwise the release could be published in between.
             self.open_ears().await?;
             attempt = self.attempt(claim, Some(waiter)).await?;
         }
@@ -245,7 +245,7 @@ impl DistributedLock for QuorumBackend {
         let (name, ballot) = (name.clone(), self.ballots.last(owner));
         let (wakes, marks) = (true, false);
         let what = GivingBack { name, owner, ballot, wakes, marks };
-        // C11: nothing is restored from here on.
+        // C11: nothing is restored after this.
         self.ballots.fail(owner);
         let answer = self.end(what).await;
         if answer.is_ok() {
@@ -267,7 +267,7 @@ impl QuorumBackend {
     async fn withdraw_one(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.unregister(owner);
         let (name, ballot) = (name.clone(), self.ballots.withdraw(owner));
-        // C19: of a ballot that is not known here, only a mark refuses a late request.
+        // C19: if the ballot is unknown here, only a mark refuses a late request.
         let (wakes, marks) = (true, ballot.is_none());
         let what = GivingBack { name, owner, ballot, wakes, marks };
         self.end(what).await.map(drop)
@@ -282,7 +282,7 @@ impl QuorumBackend {
     }
 }
 
-/// A random pause, longer with each round.
+/// Returns a random pause, longer with each round.
 fn pause_after(round: u32) -> Duration {
     let longest = (FIRST_PAUSE * (1 << round.min(10))).min(LONGEST_PAUSE);
     longest.mul_f64(random_range(0.0..1.0))

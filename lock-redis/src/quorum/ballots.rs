@@ -12,8 +12,8 @@
 //!                       withdrawn, until it is forgotten
 //! ```
 //!
-//! An attempt that failed is given back under its ballot, which raises the counter of each voter. So a request
-//! of it that comes late is stale, for ever: no mark is needed. The next attempt needs a greater ballot.
+//! A failed attempt is given back with its ballot, which raises the counter of each voter. So a late request of the
+//! attempt stays stale for ever: no mark is needed. The next attempt needs a greater ballot.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +24,7 @@ use lock_core::{BackendError, FencingToken, OwnerId};
 
 use super::BACKEND;
 
-/// The claims of this client that voters may know of, and those that were withdrawn lately.
+/// The claims of this client that voters may know, and those that were withdrawn lately.
 #[derive(Debug, Default)]
 pub(super) struct Ballots {
     by_owner: Mutex<HashMap<OwnerId, Entry>>,
@@ -32,7 +32,7 @@ pub(super) struct Ballots {
 
 #[derive(Debug)]
 struct Entry {
-    /// `None` if the claim was withdrawn before it was proposed here.
+    /// `None` if the claim was withdrawn before this client proposed it.
     ballot: Option<FencingToken>,
     stage: Stage,
     last_used: Instant,
@@ -40,7 +40,7 @@ struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// Votes for the ballot may stand, or come.
+    /// Votes for the ballot may exist, or may still come.
     Open,
     /// The grant was given back.
     Failed,
@@ -48,28 +48,28 @@ enum Stage {
 }
 
 impl Ballots {
-    /// The ballot of the next attempt of a claim: the last one while that may still be granted. Otherwise it
-    /// is the time, and greater than the last one and than `seen`.
+    /// Returns the ballot of the next attempt of a claim: the last one while it may still be granted. Otherwise it is
+    /// the time, but greater than the last one and than `seen`.
     pub(super) fn propose(&self, owner: OwnerId, seen: u64) -> Result<FencingToken, BackendError> {
         let mut entries = self.lock();
         let last = match entries.get(&owner) {
-            // C19: nothing more is sent for it.
+            // C19: no more requests of it are sent.
             Some(Entry { stage: Stage::Withdrawn, .. }) => {
                 return Err(BackendError::withdrawn(BACKEND));
             }
-            // C16: a repeat finds its own votes.
+            // C16: a repeated attempt finds its own votes.
             Some(Entry { stage: Stage::Open, ballot: Some(ballot), .. }) => return Ok(*ballot),
             Some(entry) => entry.ballot.map_or(0, FencingToken::get),
             None => 0,
         };
-        // C22: a clock that is behind costs a second round, and no order.
+        // C22: a slow clock only costs a second round; the order is kept.
         let ballot = wall_micros().max(seen + 1).max(last + 1);
         let ballot = FencingToken::new(ballot).map_err(|_| no_ballot_left())?;
         put(&mut entries, owner, Some(ballot), Stage::Open);
         Ok(ballot)
     }
 
-    /// The attempt under the last ballot failed, and is given back.
+    /// Notes that the attempt with the last ballot failed, and is given back.
     pub(super) fn fail(&self, owner: OwnerId) {
         if let Some(entry) = self.lock().get_mut(&owner)
             && entry.stage == Stage::Open
@@ -78,7 +78,7 @@ impl Ballots {
         }
     }
 
-    /// The claim holds the lock under `ballot`, as far as this client knows.
+    /// Notes that the claim holds the lock with `ballot`, as far as this client knows.
     pub(super) fn remember(&self, owner: OwnerId, ballot: FencingToken) {
         let mut entries = self.lock();
         if !entries.contains_key(&owner) {
@@ -94,12 +94,12 @@ impl Ballots {
             .is_some_and(|entry| entry.stage == Stage::Open && entry.ballot == Some(ballot))
     }
 
-    /// The last ballot of a claim, if it is known here.
+    /// Returns the last ballot of a claim, if this client knows one.
     pub(super) fn last(&self, owner: OwnerId) -> Option<FencingToken> {
         self.lock().get(&owner).and_then(|entry| entry.ballot)
     }
 
-    /// No voter keeps anything of the claim.
+    /// Notes that no voter keeps anything of the claim.
     pub(super) fn forget(&self, owner: OwnerId) {
         let mut entries = self.lock();
         if entries.get(&owner).is_some_and(|entry| entry.stage != Stage::Withdrawn) {
@@ -107,7 +107,7 @@ impl Ballots {
         }
     }
 
-    /// The claim is withdrawn. Returns its last ballot, if it is known here.
+    /// Notes that the claim is withdrawn. Returns its last ballot, if this client knows one.
     pub(super) fn withdraw(&self, owner: OwnerId) -> Option<FencingToken> {
         let mut entries = self.lock();
         let last = entries.get(&owner).and_then(|entry| entry.ballot);
@@ -126,7 +126,7 @@ fn put(
     ballot: Option<FencingToken>,
     stage: Stage,
 ) {
-    // R4: before the map grows, stale entries make room. A waiting claim is used at least once a second.
+    // R4: stale entries are removed before the map grows. A waiting claim uses its entry at least once a second.
     if entries.len() == entries.capacity() && !entries.contains_key(&owner) {
         entries.retain(|_, entry| entry.last_used.elapsed() < WITHDRAWAL_REMEMBERED);
     }

@@ -1,4 +1,4 @@
-//! Connects the servers of a set, which one URL names.
+//! Connects to the servers of a set, which one URL names.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -17,15 +17,15 @@ use crate::topology::options::{RedisOptions, unusable};
 /// Longest time of a server's first answer.
 const CONNECT_LIMIT: Duration = Duration::from_secs(1);
 
-/// The port of a server whose URL names none.
+/// Port of a server that the URL names without one.
 const DEFAULT_PORT: u16 = 6379;
 
 impl QuorumBackend {
-    /// Connects to the servers of `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]`,
-    /// or by TLS to those of `rediss-quorum://…`, and makes sure that a majority of them answers.
+    /// Connects to the servers of `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]`, or
+    /// with TLS of `rediss-quorum://…`, and checks that a majority of them answers.
     ///
-    /// All have the same user, password and database. The first client of a new set needs all of them to
-    /// answer once.
+    /// All servers have the same user, password and database. The first client of a new set needs an answer from all
+    /// of them once.
     ///
     /// # Errors
     /// As [`RedisOptions::connect_quorum`].
@@ -39,13 +39,12 @@ impl QuorumBackend {
 
 impl RedisOptions {
     /// Connects to a majority of several servers: [`QuorumBackend::connect`], with options. Its tokens come from
-    /// the clocks of clients, so [`trust_any_clock`](Self::trust_any_clock) changes nothing.
+    /// clients' clocks, so [`trust_any_clock`](Self::trust_any_clock) has no effect.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used: an even number of servers, fewer than three, the
-    ///   same one twice, or TLS that is not compiled in. The text does not repeat the URL, since it may hold a
-    ///   password.
-    /// - [`LockError::Backend`] if no majority can be reached, or one refuses us.
+    /// - [`LockError::Config`] if the URL cannot be used: an even number of servers, fewer than three, one of them
+    ///   twice, or TLS that is not compiled in. The text does not repeat the URL, since it may hold a password.
+    /// - [`LockError::Backend`] if no majority can be reached, or a majority refuses us.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connections.
@@ -79,7 +78,8 @@ fn voters(options: &RedisOptions) -> Result<Vec<Arc<Voter>>, LockError> {
     addresses.into_iter().map(voter).collect()
 }
 
-/// A majority of an even number bears no more losses than one of a server less, and one of two bears none.
+/// Refuses an even number: its majority survives no more losses than with one server less, and that of two servers
+/// survives none.
 fn refuse_bad_number(addresses: &[String]) -> Result<(), LockError> {
     let mut seen = HashSet::new();
     if let Some(twice) = addresses.iter().find(|address| !seen.insert(*address)) {
@@ -98,7 +98,7 @@ fn refuse_bad_number(addresses: &[String]) -> Result<(), LockError> {
     }
 }
 
-/// The servers of a cluster share their slots among them, so that none has all locks.
+/// Refuses the servers of a cluster: they divide the slots among them, so none has all locks.
 fn refuse_cluster(voters: &[Arc<Voter>]) -> Result<(), LockError> {
     let mut voters = voters.iter();
     match voters.find(|voter| voter.known("cluster_enabled").as_deref() == Some("1")) {
@@ -111,7 +111,8 @@ fn refuse_cluster(voters: &[Arc<Voter>]) -> Result<(), LockError> {
     }
 }
 
-/// Two addresses of one server would vote twice, and a replica repeats the votes of its primary.
+/// Refuses two addresses of one server, which would vote twice, and a replica, which repeats the votes of its
+/// primary.
 fn refuse_twins(voters: &[Arc<Voter>]) -> Result<(), LockError> {
     for (number, voter) in voters.iter().enumerate() {
         for other in &voters[..number] {

@@ -1,4 +1,4 @@
-//! The resource's side, kept on a majority.
+//! The side of the resource, kept on a majority.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::operations::fence::RedisFence;
 
 /// The fence of a resource, on a majority of the servers.
 ///
-/// [`QuorumBackend::fence`](super::QuorumBackend::fence) makes it. A token passes if a majority has seen no
-/// greater one. Two majorities share a server: so a token that passed is known to each later one.
+/// [`QuorumBackend::fence`](super::QuorumBackend::fence) makes it. A token passes if a majority has seen no greater
+/// one. Two majorities share a server, so every later check knows an accepted token.
 #[derive(Clone)]
 pub struct QuorumFence {
     voters: Arc<[Arc<Voter>]>,
@@ -77,7 +77,7 @@ impl Fence for QuorumFence {
     }
 }
 
-/// Passes a token that a majority has let pass.
+/// Accepts a token that a majority has accepted.
 fn passed(token: FencingToken, answers: &Answers<Mark>) -> Result<(), FenceError> {
     if said(answers).filter(|mark| **mark == Mark::Passed).count() >= majority(answers.len()) {
         return Ok(());
@@ -86,7 +86,7 @@ fn passed(token: FencingToken, answers: &Answers<Mark>) -> Result<(), FenceError
         Mark::Stale(seen) => Some(*seen),
         Mark::Passed => None,
     });
-    // C24: a greater token was granted later, wherever it was seen.
+    // C24: a greater token was granted later, on whichever server it was seen.
     match stale.max() {
         Some(seen) => Err(FenceError::Stale { token, seen }),
         None => Err(too_few(answers).into()),

@@ -13,7 +13,7 @@ use crate::protocol::listing::States;
 use crate::protocol::reply;
 use crate::scripts::INSPECT;
 
-/// Looks at several locks. A lock is held if a majority may have the same holder.
+/// Inspects several locks. A lock is held if a majority may have the same holder.
 pub(super) async fn inspect_all(
     voters: &[Arc<Voter>],
     names: Vec<LockName>,
@@ -40,7 +40,7 @@ impl Voter {
     }
 }
 
-/// The state of the lock that the servers were asked for as the `index`th.
+/// Returns the state of the lock at `index` in the request.
 fn state(
     name: &LockName,
     answers: &Answers<States>,
@@ -48,15 +48,15 @@ fn state(
 ) -> Result<LockState, BackendError> {
     let mut holders = Vec::new();
     for state in said(answers).filter_map(|states| states.get(index)) {
-        // C49: one server is enough to know.
+        // C49: the answer of one server is enough.
         holders.push(state.as_ref().map_err(Clone::clone)?.holder());
     }
     let holder = strongest(holders.into_iter().flatten(), answers);
-    // The waiters are known to each server apart.
+    // Each server knows only its own waiters.
     Ok(LockState::new(name.clone(), holder, None))
 }
 
-/// The holder that a majority of the servers may have: since when it was first so, and for as long as it will.
+/// Returns the holder that a majority of the servers may have, with its earliest start and its latest end.
 pub(super) fn strongest<'a, T>(
     holders: impl Iterator<Item = &'a Holder>,
     answers: &Answers<T>,
@@ -66,14 +66,14 @@ pub(super) fn strongest<'a, T>(
         |one: &Holder, other: &Holder| (&one.owner, one.token) == (&other.owner, other.token);
     let count = |of: &Holder| holders.iter().filter(|other| is_same(of, other)).count();
     let strongest = holders.iter().max_by_key(|holder| count(holder))?;
-    // A server that does not answer may have the hold as well.
+    // A server without an answer may have the hold too.
     let unknown = answers.len() - said(answers).count();
     if count(strongest) + unknown < majority(answers.len()) {
         return None;
     }
     let same = || holders.iter().filter(|other| is_same(strongest, other));
     let mut holder = (**same().min_by_key(|holder| holder.since)?).clone();
-    // Without an end is the longest.
+    // A hold without an end is the longest.
     let left: Option<Vec<_>> = same().map(|same| same.ttl_left).collect();
     holder.ttl_left = left.and_then(|left| left.into_iter().max());
     Some(holder)

@@ -11,7 +11,7 @@ use super::voter::Voter;
 /// The answer of each server, in the order of the servers; `None` for one that has not answered yet.
 pub(super) type Answers<T> = [Option<Result<T, BackendError>>];
 
-/// Returns the majority of so many servers: of all, never of those that answer.
+/// Returns the majority of `servers`: of all servers, never of those that answer.
 pub(super) fn majority(servers: usize) -> usize {
     servers / 2 + 1
 }
@@ -31,12 +31,12 @@ pub(super) fn have_answered<T>(answers: &Answers<T>) -> bool {
     said(answers).count() >= majority(answers.len())
 }
 
-/// Returns the error of a request that fewer than a majority have answered.
+/// Returns the error of a request without the answers of a majority.
 pub(super) fn too_few<T>(answers: &Answers<T>) -> BackendError {
     no_majority(answers, errors(answers).map(ToString::to_string).collect())
 }
 
-/// Returns the error of a request that no majority agrees to, for these reasons (C15).
+/// Returns the error of a request to which no majority agrees, for these reasons (C15).
 pub(super) fn no_majority<T>(answers: &Answers<T>, mut reasons: Vec<String>) -> BackendError {
     let (servers, needed) = (answers.len(), majority(answers.len()));
     let refuse_for_good = errors(answers).filter(|error| !error.is_transient()).count();
@@ -70,7 +70,7 @@ pub(super) fn release(answers: &Answers<Release>) -> Result<Release, BackendErro
         return Err(too_few(answers));
     }
     let (released, unknown) = (released(answers), answers.len() - said(answers).count());
-    // C14: a server that does not answer may have had the hold.
+    // C14: a server without an answer may have had the hold.
     match released > 0 && released + unknown >= majority(answers.len()) {
         true => Ok(Release::Released),
         false => Ok(Release::NotHeld),
@@ -81,7 +81,7 @@ fn released(answers: &Answers<Release>) -> usize {
     said(answers).filter(|answer| matches!(answer, Release::Released)).count()
 }
 
-/// Returns true if further answers could not change the outcome of any of so many extensions.
+/// Returns true if further answers could not change the outcome of any of `count` extensions.
 pub(super) fn are_extended(answers: &Answers<Vec<u8>>, count: usize) -> bool {
     let majority = majority(answers.len());
     let is_settled = |index| {
@@ -98,7 +98,7 @@ pub(super) fn extension(
     ttl: Ttl,
 ) -> Result<Extension, BackendError> {
     let (stands, unknown) = standing(answers, index);
-    // C10: a hold that no majority has may be another's already.
+    // C10: a hold without a majority may already belong to another.
     match majority(answers.len()) {
         majority if stands >= majority => Ok(Extension::Extended(ttl.as_duration())),
         majority if stands + unknown < majority => Ok(Extension::Lost),
@@ -106,7 +106,7 @@ pub(super) fn extension(
     }
 }
 
-/// The servers that do not have a hold any more, while a majority has it.
+/// Returns the servers that have lost a hold, while a majority has it.
 pub(super) fn forgetful<'a>(
     voters: &'a [Arc<Voter>],
     answers: &'a Answers<Vec<u8>>,
@@ -119,7 +119,7 @@ pub(super) fn forgetful<'a>(
     voters.iter().zip(answers).filter(move |(_, answer)| forgot(answer)).map(|(voter, _)| voter)
 }
 
-/// On how many servers a hold stands, and how many do not say.
+/// Returns the number of servers that have a hold, and the number without an answer.
 fn standing(answers: &Answers<Vec<u8>>, index: usize) -> (usize, usize) {
     let stands = said(answers).filter(|holds| holds[index] == 1).count();
     (stands, answers.len() - said(answers).count())

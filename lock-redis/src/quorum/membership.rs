@@ -1,32 +1,32 @@
 //! Decides which servers vote (P2).
 //!
-//! A server that restarted may have lost what it granted. If it voted at once, it could grant a lock to a
-//! second holder together with servers that the first holder's majority does not include. So it stays out
-//! until no hold can stand any more that it may have granted before.
+//! A server that restarted may have lost its grants. If it voted at once, it could grant a lock to a second holder
+//! together with servers outside of the first holder's majority. So it stays out until no hold can exist any more
+//! that it may have granted before.
 //!
 //! ```text
 //!             restart, or loss of all data          let in              its time is over
 //!   votes ─────────────────────────────────▶ new ─────────▶ out for t ──────────────────▶ votes
 //! ```
 //!
-//! *How is it noticed?* Each server keeps which of its runs was let in (`{}:run`). A client learns the run of
-//! the server (`run_id`) on each connection, and says it with each request for a vote. A server that restarted
-//! has another run, with its data or without. One that lost its data knows no run.
+//! *Detection.* Each server stores the admitted run (`{}:run`). A client learns the run of the server (`run_id`) on
+//! each connection, and sends it with each request for a vote. A server that restarted has another run, with its data
+//! or without. A server that lost its data has no stored run.
 //!
-//! *For how long is it out?* Each server keeps a key that lasts for as long as any hold that it granted or
-//! extended may (`{}:held`). The client that lets a server in asks the others for it, and the longest answer
-//! counts. So a server is out for the longest TTL that is in use, and for a second where nothing is held: the
-//! client waits for so long before it asks, and an attempt of which a vote of the lost run counts has all its votes
-//! by then. Later answers do not count, even if their client stood still meanwhile.
+//! *Time out of the vote.* Each server has a key that lasts as long as any hold that it granted or extended may last
+//! (`{}:held`). The client that admits a server asks the others for it, and uses the longest answer. So a server
+//! stays out for the longest TTL in use, and for a second if nothing is held. The client first waits for that second:
+//! by then, an attempt that counts a vote of the lost run has all its votes. Later answers do not count, even if
+//! their client was paused meanwhile.
 //!
-//! *Who must have told?* All others, or a majority of all that vote. A majority that granted a hold shares a
-//! server with these, apart from the lost one.
+//! *Answers needed.* All other servers, or a majority of all voters. A majority that granted a hold shares a server
+//! with these, apart from the lost one.
 //!
-//! *Which tokens does it grant then?* Only greater ones than the greatest ballot of those who told
-//! (`{}:floor`), since its counters may be lost (C22).
+//! *Tokens after the admission.* Only tokens above the greatest ballot of the servers that answered (`{}:floor`),
+//! since its counters may be lost (C22).
 //!
-//! A set none of whose servers was ever let in is new: all vote at once. It cannot be told from a set that
-//! lost its data on all servers at the same time.
+//! A set without any admitted server is new: all servers vote at once. A set that lost its data on all servers at the
+//! same time looks the same.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,29 +38,29 @@ use super::majority::{Answers, majority, said};
 use super::round::Round;
 use super::voter::{ANSWER_COUNTS_FOR, Told, Voter};
 
-/// For how long a server stays out, and what it may grant then.
+/// The time for which a server stays out, and the ballots that it may grant then.
 #[derive(Debug, PartialEq)]
 struct Terms {
     out: Duration,
     floor: u64,
 }
 
-/// Lets all vote at once, if this is a new set.
+/// Admits all servers at once, if this is a new set.
 pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<Told>) {
     if is_new_set(told) {
         let of_each = voters.iter().zip(said(told));
-        // A server that fails just now is new to the first attempt, too.
+        // A server that fails now is new to the first attempt too.
         join_all(of_each.map(|(voter, told)| voter.let_in(&told.run, Duration::ZERO, 0))).await;
     }
 }
 
-/// Lets one server vote, when its time is over.
+/// Admits one server when its time is over.
 pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
-    // The run is asked for first: the terms do not go for one that comes later, which may have lost more.
+    // The run is asked for first: the terms are not valid for a later run, which may have lost more.
     if let Ok(Told { run, is_in: false, .. }) = newcomer.tell().await {
         sleep(by_any_clock(ANSWER_COUNTS_FOR)).await;
         if let Some(Terms { out, floor }) = terms_of_others(&voters, &newcomer).await {
-            // An error is met again by the next attempt, which begins anew.
+            // After an error the next attempt begins again.
             let _ = newcomer.let_in(&run, out, floor).await;
         }
     }
@@ -74,7 +74,7 @@ async fn terms_of_others(voters: &[Arc<Voter>], newcomer: &Arc<Voter>) -> Option
     terms(told.all().await)
 }
 
-/// Returns true if all servers answer, and none was ever let in.
+/// Returns true if all servers answer, and none was ever admitted.
 fn is_new_set(told: &Answers<Told>) -> bool {
     told.iter().all(|answer| matches!(answer, Some(Ok(Told { was_in: false, .. }))))
 }
@@ -90,7 +90,7 @@ fn terms(others: &Answers<Told>) -> Option<Terms> {
     suffice.then_some(Terms { out, floor })
 }
 
-/// A span that lasts longer than this one by any clock: clocks drift apart by less.
+/// Returns a span that is longer than this one on any clock, since clocks drift apart by less.
 fn by_any_clock(span: Duration) -> Duration {
     span + span / 100 + Duration::from_millis(2)
 }

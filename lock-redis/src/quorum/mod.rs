@@ -11,8 +11,8 @@
 //! ```
 //!
 //! # Protocol
-//! It is Redlock, with fencing tokens. The servers know nothing of each other. A lock is the same plain key on
-//! each of them, so that foreign clients of the same recipe exclude us, and we exclude them (C29).
+//! This is Redlock with fencing tokens. The servers do not know each other. A lock is the same plain key on each of
+//! them, so that foreign clients of the same recipe exclude us, and we exclude them (C29).
 //!
 //! ```text
 //!             vote?            ┌────────┐
@@ -24,27 +24,25 @@
 //!                              └────────┘
 //! ```
 //!
-//! - **A majority of all.** All servers are asked at once, each within its own bound of 250 ms. More than half
-//!   of all must grant, whether the others can be reached or not. The deadline counts from before the first is
-//!   asked (C5).
-//! - **The token is a ballot** (C22). The client proposes a number: its own time in µs. A voter grants only
-//!   numbers that grow, and has a counter for each lock to know them. Two majorities share a voter. So no two
-//!   grants have the same number, and a later one has the greater, whatever any clock says. A client whose
-//!   number is too small is told so, and proposes the counter and one.
-//! - **A failed attempt is given back** on all servers that granted it, or may have. That raises their counters
-//!   to its ballot: a request of it that comes late finds the counter, and is refused. What a server could not
-//!   be sent is sent once it answers again. Until then votes of the attempt may stand: they do not count for the
-//!   next one, which has a greater ballot.
+//! - **A majority of all.** All servers are asked at once, each with its own time limit of 250 ms. More than half of
+//!   all must grant, even if others cannot be reached. The deadline counts from before the first request (C5).
+//! - **The token is a ballot** (C22). The client proposes a number: its own time in µs. A voter grants only growing
+//!   numbers, and has a counter for each lock to check them. Two majorities share a voter. So no two grants have the
+//!   same number, and a later grant has the greater one, whatever any clock says. A client whose number is too small
+//!   receives the counter, and proposes the counter plus one.
+//! - **A failed attempt is given back** on all servers that granted it, or may have. That raises their counters to
+//!   its ballot, so that a late request of the attempt is refused. A request that a server could not receive is sent
+//!   once it answers again. Until then votes of the attempt may remain: they do not count for the next attempt, which
+//!   has a greater ballot.
 //! - **Candidates that split the votes** pause for a random time before they propose again.
-//! - **Renewals** count the servers that still have the hold; fewer than a majority is a loss. While a majority
-//!   has it, the others are asked for their votes again.
-//! - **Waiters** are woken by the release: each server tells the first of those that wait there, and keeps
-//!   newcomers out for 50 ms. A waiter that was woken asks for votes as anybody does, so there is no order that
-//!   could be promised.
-//! - **A server that restarted** stays out until no hold can stand that it may have granted before, and then
-//!   grants greater ballots only. No file of its own is trusted for that.
+//! - **Renewals** count the servers that still have the hold; fewer than a majority is a loss. While a majority has
+//!   it, the others are asked for their votes again.
+//! - **Waiters** are woken by the release: each server notifies its first waiter, and refuses new claims for 50 ms. A
+//!   woken waiter asks for votes like any other client, so no order is guaranteed.
+//! - **A server that restarted** stays out until no hold can exist that it may have granted before, and then grants
+//!   only greater ballots. Its own files are not trusted for that.
 //!
-//! There are exclusive holds alone.
+//! There are only exclusive holds.
 
 mod admin;
 mod backend;

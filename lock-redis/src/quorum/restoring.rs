@@ -1,5 +1,5 @@
-//! Gives holds back to the servers that have lost them, while a majority has them: the same votes are asked for
-//! again, which a voter grants for a ballot that it has not seen.
+//! Restores holds on the servers that have lost them, while a majority has them. The client asks again for the same
+//! votes; a voter grants a ballot that it has not seen.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::inspection::inspect_all;
 use super::majority::{self, Answers};
 use super::voter::{Proposal, Voter};
 
-/// Gives back what these answers to `renewals` show to be lost somewhere.
+/// Restores the holds that some answers to `renewals` show as lost.
 pub(super) async fn restore(
     voters: &[Arc<Voter>],
     ballots: &Ballots,
@@ -30,7 +30,7 @@ pub(super) async fn restore(
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };
         let proposal = Proposal { claim, ballot: renewal.token, waiter: None };
         for voter in majority::forgetful(voters, answers, *index) {
-            // C11: not after its release.
+            // C11: not after the release of the hold.
             if ballots.is_open(renewal.owner, renewal.token) {
                 let _ = voter.vote(&proposal).await;
             }
@@ -38,7 +38,7 @@ pub(super) async fn restore(
     }
 }
 
-/// The claim of a hold, with the label that the servers show which have the hold.
+/// Returns the claim of a hold, with the label from the servers that have it.
 fn claim(renewal: &Renewal, state: &LockState) -> Option<Claim> {
     let holder = state.holder().filter(|holder| holder.token == Some(renewal.token))?;
     let request = LockRequest::new(renewal.name.as_str()).label(holder.label.as_str());

@@ -12,7 +12,7 @@ use super::voter::Voter;
 
 type Asking<T> = Pin<Box<dyn Future<Output = (usize, Result<T, BackendError>)> + Send>>;
 
-/// A question that was put to all voters, and what they answered so far.
+/// A question to all voters, and the answers so far.
 pub(super) struct Round<T> {
     asking: FuturesUnordered<Asking<T>>,
     answers: Vec<Option<Result<T, BackendError>>>,
@@ -31,7 +31,7 @@ impl<T: Send + 'static> Round<T> {
         Self { asking: asking.collect(), answers: voters.iter().map(|_| None).collect() }
     }
 
-    /// Waits until the answers suffice, or all voters have answered.
+    /// Waits until the answers are enough, or all voters have answered.
     pub(super) async fn until(&mut self, suffice: impl Fn(&Answers<T>) -> bool) -> &Answers<T> {
         while !suffice(&self.answers) {
             let Some((index, answer)) = self.asking.next().await else { break };
@@ -40,7 +40,7 @@ impl<T: Send + 'static> Round<T> {
         &self.answers
     }
 
-    /// Waits until all voters have answered, each within its own bound.
+    /// Waits until all voters have answered, each with its own time limit.
     pub(super) async fn all(&mut self) -> &Answers<T> {
         self.until(|_| false).await
     }
@@ -50,7 +50,7 @@ impl<T: Send + 'static> Round<T> {
     }
 }
 
-/// Requests to slower voters that go on after the caller has its answer. They end with the backend.
+/// Requests to slower voters that continue after the caller has its answer. They end with the backend.
 #[derive(Debug, Default)]
 pub(super) struct Background(Mutex<JoinSet<()>>);
 
@@ -61,7 +61,7 @@ impl Background {
         tasks.spawn(work);
     }
 
-    /// Lets a round go on to its end.
+    /// Lets a round continue to its end.
     pub(super) fn finish<T: Send + 'static>(&self, mut round: Round<T>) {
         if !round.is_complete() {
             self.run(async move {

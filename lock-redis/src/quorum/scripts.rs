@@ -1,4 +1,4 @@
-//! A voter's half of the protocol.
+//! The voter's part of the protocol.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use redis::Cmd;
 
 use crate::scripts::{COUNTER_KEPT, Form, NO_KEYS, Program, Servers};
 
-/// For how long a waiter that was woken has the lock to itself.
+/// Time for which a woken waiter has the lock to itself.
 const WOKEN: Duration = Duration::from_millis(50);
 
-/// By how much the clock of a client may be ahead of a voter's.
+/// Most by which a client's clock may be ahead of a voter's.
 const CLOCK_LEAD: Duration = Duration::from_secs(24 * 60 * 60);
 
 macro_rules! script {
@@ -32,7 +32,7 @@ script!(EVICT, "scripts/evict.lua");
 script!(TELL, "scripts/tell.lua");
 script!(LET_IN, "scripts/let_in.lua");
 
-/// Calls by which a server learns all programs. Without keys they do nothing else.
+/// Returns calls from which a server learns all programs. Without keys they have no other effect.
 pub(super) fn lessons() -> Vec<Cmd> {
     let programs = [&VOTE, &GIVE_BACK, &EXTEND, &EVICT, &TELL, &LET_IN];
     let lesson = |program: &Program| program.call(Form::Text, Servers::One, &NO_KEYS, None::<u64>);

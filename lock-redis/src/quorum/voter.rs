@@ -1,4 +1,4 @@
-//! One of the servers: what it is asked, each time within its own bound.
+//! One of the servers, and the requests to it, each with its own time limit.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -28,11 +28,11 @@ use crate::wire::push::new_channel;
 /// Longest wait for one voter.
 pub(super) const VOTER_LIMIT: Duration = Duration::from_millis(250);
 
-/// For how long after it was asked for an answer counts. A server that restarted is not let in before: by then each
-/// client has all answers of which one may be of the lost run.
+/// Time after the request in which an answer counts. A restarted server is not admitted earlier: by then each client
+/// has all its answers that could include one of the lost run.
 pub(super) const ANSWER_COUNTS_FOR: Duration = Duration::from_secs(1);
 
-/// The pause before what a voter is owed is tried again.
+/// Pause before the requests that are owed to a voter are tried again.
 const OWED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Most requests owed to a voter. The oldest is given up first: its hold ends with its TTL.
@@ -40,19 +40,19 @@ const OWED_MOST: usize = 10_000;
 
 /// One server of a quorum.
 pub(super) struct Voter {
-    /// Where it is, as the URL says it, without user and password.
+    /// Its address in the URL, without user and password.
     pub(super) address: String,
     pub(super) server: Arc<Topology>,
     /// Connections to the same server.
     pub(super) node: Arc<Node>,
-    /// Set if it left the last request without an answer.
+    /// True if it did not answer the last request.
     is_silent: AtomicBool,
     is_being_let_in: AtomicBool,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
     is_being_settled: AtomicBool,
 }
 
-/// An attempt, as a voter sees it.
+/// An attempt, for a voter.
 #[derive(Clone, Debug)]
 pub(super) struct Proposal {
     pub(super) claim: Claim,
@@ -61,20 +61,20 @@ pub(super) struct Proposal {
     pub(super) waiter: Option<WaiterHandle>,
 }
 
-/// The end of an attempt or of a hold, as a voter sees it.
+/// The end of an attempt or of a hold, for a voter.
 #[derive(Clone, Debug)]
 pub(super) struct GivingBack {
     pub(super) name: LockName,
     pub(super) owner: OwnerId,
-    /// The last ballot of the claim, if it is known: a vote for it that comes late is stale.
+    /// The last ballot of the claim, if it is known: a late vote for it is stale.
     pub(super) ballot: Option<FencingToken>,
-    /// Set if the lock was held, so that the next waiter is woken.
+    /// True if the lock was held, so that the next waiter is woken.
     pub(super) wakes: bool,
-    /// Set if a late request must find a mark.
+    /// True if a late request must find a mark.
     pub(super) marks: bool,
 }
 
-/// Facts of a voter about itself.
+/// Facts that a voter reports.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     /// The run of the server.
@@ -83,7 +83,7 @@ pub(super) struct Told {
     pub(super) is_in: bool,
     /// True if an earlier run was let in: it has been a voter before.
     pub(super) was_in: bool,
-    /// Longest time for which holds last that it granted.
+    /// Longest time left of the holds that it granted.
     pub(super) held: Duration,
     /// Its greatest ballot.
     pub(super) high: u64,
@@ -96,7 +96,7 @@ impl Voter {
         let node = Arc::new(node);
         Self {
             address,
-            // A replica that takes over is another run, which stays out until nothing hangs on what it lacks.
+            // A replica that takes over is another run. It stays out until no hold depends on the data that it lacks.
             server: Arc::new(Topology::One(node.clone())),
             node,
             is_silent: AtomicBool::new(false),
@@ -122,7 +122,7 @@ impl Voter {
         votes::read(vote)
     }
 
-    /// Ends a claim here, as far as it stands here.
+    /// Ends a claim on this server, as far as it exists here.
     pub(super) async fn give_back(&self, what: &GivingBack) -> Result<Release, BackendError> {
         let (keys, owner) = (Keys::new(&what.name), what.owner.expose());
         let ballot = what.ballot.map_or(0, FencingToken::get);
@@ -133,7 +133,7 @@ impl Voter {
         reply::release(self.within_limit(ask).await?)
     }
 
-    /// As [`give_back`](Self::give_back). If it does not answer, it is owed the request.
+    /// Does the same as [`give_back`](Self::give_back). If the server does not answer, the request is owed to it.
     pub(super) async fn give_back_or_owe(
         self: Arc<Self>,
         what: Arc<GivingBack>,
@@ -161,12 +161,12 @@ impl Voter {
         !self.owed().is_empty()
     }
 
-    /// Returns true if there is something to settle, and nobody does so.
+    /// Returns true if requests are owed, and nobody sends them.
     pub(super) fn begin_settling(&self) -> bool {
         self.is_owed() && !self.is_being_settled.swap(true, Ordering::AcqRel)
     }
 
-    /// Sends what the voter is owed, once it answers again (C19). A request that fails goes behind the others.
+    /// Sends the owed requests once the voter answers again (C19). A request that fails goes to the end.
     pub(super) async fn settle(self: Arc<Self>) {
         loop {
             while let Some(next) = self.next_owed() {
@@ -176,7 +176,7 @@ impl Voter {
                 }
             }
             self.is_being_settled.store(false, Ordering::Release);
-            // Something may have come since.
+            // Another request may have come since.
             if !self.begin_settling() {
                 return;
             }
@@ -187,7 +187,7 @@ impl Voter {
         self.owed().pop_front()
     }
 
-    /// Extends the holds that stand here; says of each whether it does.
+    /// Extends the holds on this server; returns for each if it exists here.
     pub(super) async fn extend(&self, renewals: &[Renewal]) -> Result<Vec<u8>, BackendError> {
         let locks: Vec<Keys<'_>> =
             renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
@@ -201,12 +201,12 @@ impl Voter {
         }
     }
 
-    /// Returns its facts about itself.
+    /// Returns the facts that the server reports.
     pub(super) async fn tell(&self) -> Result<Told, BackendError> {
         self.tell_within(VOTER_LIMIT).await
     }
 
-    /// As [`tell`](Self::tell), for a client that has all its connections to open.
+    /// Does the same as [`tell`](Self::tell), for a client that must open all its connections.
     pub(super) async fn tell_within(&self, limit: Duration) -> Result<Told, BackendError> {
         let ask = async {
             let keys = [RUN, OUT, HELD, HIGH, FLOOR];
@@ -218,7 +218,8 @@ impl Voter {
         self.within(limit, ask).await
     }
 
-    /// Lets this run of the server vote, after `out`, and for no ballot up to `floor`. One that comes later is not let in.
+    /// Admits this run of the server to vote, after `out`, and only for ballots above `floor`. A later run is not
+    /// admitted.
     pub(super) async fn let_in(
         &self,
         run: &str,
@@ -230,7 +231,7 @@ impl Voter {
         self.within_limit(ask).await.map(drop)
     }
 
-    /// Returns true if nobody lets it in already.
+    /// Returns true if nobody is admitting it already.
     pub(super) fn begin_letting_in(&self) -> bool {
         !self.is_being_let_in.swap(true, Ordering::AcqRel)
     }
@@ -239,12 +240,12 @@ impl Voter {
         self.is_being_let_in.store(false, Ordering::Release);
     }
 
-    /// Returns the server's fact `key` of INFO, if it was reached.
+    /// Returns the server's fact `key` of INFO, if the server was reached.
     pub(super) fn known(&self, key: &str) -> Option<String> {
         reply::info_of(&self.node.connection.link().told(), key).map(str::to_owned)
     }
 
-    /// Turns an answer that is later than the bound of a voter into no answer (C17).
+    /// Turns an answer after the voter's time limit into no answer (C17).
     pub(super) async fn within_limit<T>(
         &self,
         ask: impl Future<Output = Result<T, BackendError>>,
@@ -252,10 +253,10 @@ impl Voter {
         self.within(VOTER_LIMIT, ask).await
     }
 
-    /// As [`within_limit`](Self::within_limit), for an answer of which a majority makes a hold.
+    /// Does the same as [`within_limit`](Self::within_limit), for answers of which a majority makes a hold.
     ///
-    /// P2, C6: a client that stood still, and its timers with it, finds answers of long ago. The servers may have lost
-    /// what they say, and vote again.
+    /// P2, C6: a client that was paused, with its timers, finds old answers. The servers may have lost their data
+    /// since, and vote again.
     async fn counted<T>(
         &self,
         ask: impl Future<Output = Result<T, BackendError>>,
@@ -279,7 +280,7 @@ impl Voter {
         answer.map_err(|error| self.signed(error))
     }
 
-    /// The error, with whose it is. What a single server calls itself is no quorum.
+    /// Adds the server's address to the error, and the quorum's backend name.
     pub(super) fn signed(&self, error: BackendError) -> BackendError {
         let (outcome, context) = (error.outcome(), self.address.clone());
         match error.is_transient() {
@@ -288,7 +289,7 @@ impl Voter {
         }
     }
 
-    /// Runs a program that must know which run of the server this is, and tells it with the answer.
+    /// Runs a program that must know the run of the server, and sends the run with the call.
     async fn run_in<A: ToRedisArgs>(
         &self,
         program: &Program,
@@ -304,7 +305,7 @@ impl Voter {
         Ok((run, answer))
     }
 
-    /// The link, and which run of the server answers on it: one link is one run.
+    /// Returns the link, and the run of the server that answers on it: one link is one run.
     async fn identity(&self) -> Result<(LinkId, String), BackendError> {
         let link = self.node.connection.link();
         self.node.connection.open(&link).await.map_err(classify)?;
@@ -322,7 +323,7 @@ impl fmt::Debug for Voter {
     }
 }
 
-/// The connection was given up between two requests.
+/// The error of a connection that was given up between two requests.
 fn replaced() -> BackendError {
     let context = "the connection was replaced";
     let outcome = lock_core::Outcome::NotApplied;

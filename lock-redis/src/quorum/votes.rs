@@ -17,7 +17,7 @@ use crate::protocol::reply;
 /// Answer of one voter to an attempt.
 #[derive(Clone, Debug)]
 pub(super) enum Vote {
-    /// The claim holds the lock there, under this token.
+    /// The claim holds the lock there, with this token.
     Granted(FencingToken),
     /// The lock is free there, and the ballot is no greater than this counter.
     Stale(u64),
@@ -27,11 +27,11 @@ pub(super) enum Vote {
     Out(Duration),
     /// The server restarted, or lost its data, and was not let in yet.
     New,
-    /// The voter says that no try will ever help.
+    /// The voter answers that no retry will help.
     Refused(BackendError),
 }
 
-/// Hold of another on a voter.
+/// A hold of another on a voter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Foreign {
     value: Vec<u8>,
@@ -42,14 +42,14 @@ pub(super) struct Foreign {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Granted(FencingToken),
-    /// Nobody else may have a majority, and this is the greatest counter: a greater ballot may.
+    /// Nobody else may have a majority, and this is the greatest counter: a greater ballot may win.
     Stale(u64),
     /// Nobody has a majority: several candidates share the voters.
     Split,
     Busy(Contention),
-    /// Too few voters vote.
+    /// Too few voters voted.
     NoMajority(BackendError),
-    /// One voter says that no try will ever help.
+    /// One voter answers that no retry will help.
     Refused(BackendError),
 }
 
@@ -67,7 +67,7 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
         }
         (b"out", [left]) => Some(Vote::Out(span(left)?)),
         (b"new", []) => Some(Vote::New),
-        // C19, C49: one voter is enough to know.
+        // C19, C49: the answer of one voter is enough.
         (b"withdrawn", []) => Some(Vote::Refused(BackendError::withdrawn(BACKEND))),
         (b"no lock", [kind]) => {
             let found = format!("a key of type {}", String::from_utf8_lossy(kind));
@@ -78,8 +78,8 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
     vote().ok_or_else(|| unreadable(WHAT))
 }
 
-/// Returns true if no further answer could change the outcome of an attempt. If a majority has voted, voters that were
-/// silent before are not waited for.
+/// Returns true if no further answer could change the outcome of an attempt. Once a majority has voted, voters that
+/// were silent before are not waited for.
 pub(super) fn is_decided(answers: &Answers<Vote>, silent: &[bool]) -> bool {
     let majority = majority(answers.len());
     let is_awaited = |(answer, silent): &(&Option<_>, &bool)| answer.is_none() && !**silent;
@@ -89,7 +89,7 @@ pub(super) fn is_decided(answers: &Answers<Vote>, silent: &[bool]) -> bool {
     pending(answers) == 0 || most >= majority || hopeless || refusal(answers).is_some()
 }
 
-/// Returns the outcome of the votes. Voters that did not answer count as votes for nobody.
+/// Returns the outcome of the votes. A voter without an answer counts as a vote for nobody.
 pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     // A majority of all voters, never of those that answer.
     let majority = majority(answers.len());
@@ -104,7 +104,7 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     if voters < majority {
         return Verdict::NoMajority(too_few_vote(answers));
     }
-    // Absent votes may be another's. But a candidate with votes does not wait for that other: if neither has a
+    // Missing votes may belong to another. But a candidate with votes does not wait for that other: if neither has a
     // majority, nobody wakes the two.
     let absent = if own > 0 { 0 } else { answers.len() - voters };
     match strongest_other(answers) {
@@ -130,7 +130,7 @@ fn counter(vote: &Vote) -> Option<u64> {
     }
 }
 
-/// Under which token most voters granted, and how many they are.
+/// Returns the token that most voters granted, and their number.
 fn most_votes(answers: &Answers<Vote>) -> (Option<FencingToken>, usize) {
     let tokens = said(answers).filter_map(|vote| match vote {
         Vote::Granted(token) => Some(*token),
@@ -139,7 +139,7 @@ fn most_votes(answers: &Answers<Vote>) -> (Option<FencingToken>, usize) {
     most_frequent(tokens).map_or((None, 0), |(token, voters)| (Some(token), voters))
 }
 
-/// Returns the other with most voters, and their number. The longest TTL left counts.
+/// Returns the other holder with most voters, and their number. The longest TTL left counts.
 fn strongest_other(answers: &Answers<Vote>) -> Option<(Foreign, usize)> {
     let others = || {
         said(answers).filter_map(|vote| match vote {
@@ -149,12 +149,12 @@ fn strongest_other(answers: &Answers<Vote>) -> Option<(Foreign, usize)> {
     };
     let (who, voters) = most_frequent(others().map(identity))?;
     let holding = others().filter(|other| identity(other) == who);
-    // Without an end is the longest.
+    // A hold without an end is the longest.
     let longest = holding.max_by_key(|other| other.left.map_or(Duration::MAX, |left| left))?;
     Some((longest.clone(), voters))
 }
 
-/// Owner and token of a hold of ours, which are the same on each voter; of another, the whole value.
+/// Returns owner and token of a hold of ours, which are the same on each voter; the whole value of any other hold.
 fn identity(other: &Foreign) -> &[u8] {
     let mut colons = other.value.iter().enumerate().filter(|(_, byte)| **byte == b':');
     match colons.nth(1) {
@@ -174,7 +174,7 @@ fn contention(other: &Foreign) -> Contention {
     let holder = holders(&other.value, other.left, ServerTime(now)).pop();
     let mut contention = Contention::unknown();
     contention.ttl_left = other.left;
-    // C49: a lock that one of us holds has a TTL.
+    // C49: a lock that a client of locks holds has a TTL.
     contention.foreign_without_ttl = other.left.is_none();
     contention.holder = holder.map(|holder| holder.label);
     contention
@@ -187,7 +187,7 @@ fn refusal(answers: &Answers<Vote>) -> Option<BackendError> {
     })
 }
 
-/// Too few voters vote: says of each why it does not.
+/// Returns the error of too few votes, with each voter's reason.
 fn too_few_vote(answers: &Answers<Vote>) -> BackendError {
     let reasons = answers.iter().flatten().filter_map(|answer| match answer {
         Ok(Vote::Out(left)) => Some(format!("one that restarted is kept out for {left:.1?} more")),
@@ -219,7 +219,7 @@ mod tests {
         Some(Err(BackendError::no_answer("test", Duration::ZERO)))
     }
 
-    /// C28: of two candidates that share the voters which are left, neither would be woken.
+    /// C28: of two candidates that share the remaining voters, neither would be woken.
     #[test]
     fn c28_who_has_votes_does_not_wait_for_one_who_may_have_a_majority() {
         let split = verdict(&[granted(), busy(), silent()]);
@@ -228,7 +228,7 @@ mod tests {
         assert!(matches!(behind, Verdict::Stale(9)), "{behind:?}");
     }
 
-    /// Otherwise each split vote would take the bound of a voter.
+    /// Otherwise each split vote would take the voter's time limit.
     #[test]
     fn c17_who_was_silent_is_waited_for_by_no_majority() {
         let heard = [false; 3];

@@ -1,4 +1,4 @@
-//! The server's half of the protocol, and how it is called.
+//! The server's part of the protocol, and its calls.
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use lock_core::FencingToken;
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 use redis::{Cmd, Script, ToRedisArgs};
 
-/// Channel of a waiter that hears nothing, and looks for itself.
+/// Channel of a waiter that receives no messages, and polls.
 pub(crate) const POLLED: &str = "poll";
 
-/// A token counter outlasts the last grant of its lock for this long, to within a second. A renewal makes it last anew
+/// Time for which a token counter outlasts the last grant of its lock, to within a second. A renewal sets it anew
 /// once a day.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Keys of a script that names none.
 pub(crate) const NO_KEYS: [&str; 0] = [];
 
-/// A request about one lock with a short name needs no more room than this.
+/// Number of arguments that is enough for a request about one lock with a short name.
 const USUAL_ARGUMENTS: usize = 16;
 const USUAL_BYTES: usize = 256;
 
@@ -42,9 +42,9 @@ script!(
     "granting",
     "acquire"
 );
-// The common case of an exclusive hold is none of another kind.
+// The common case, an exclusive hold, is left out here.
 script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
-// The same for each of several claims, as a function.
+// The same as a function, for each of several claims.
 script!(
     ACQUIRE_WHILE_FREE,
     "clock",
@@ -57,7 +57,7 @@ script!(
     "acquire",
     "acquire_while_free"
 );
-// The common case alone, for many requests in one call.
+// Only the common case, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
 script!(EXTEND, "key", "holds", "keep_counter", "extend");
 // The same for holds of several slots of a cluster.
@@ -83,7 +83,7 @@ script!(INSPECT, "key", "holds", "inspect");
 script!(EVICT, "key", "waiting", "holds", "granting", "evict");
 script!(TRY_RIGHTS, "try_rights");
 
-/// The text of a script, in which each bound of the contract stands where the file has its `@name@`.
+/// Returns the text of a script, with each bound of the contract in place of its `@name@`.
 fn with_bounds(text: &str) -> String {
     let bounds = [
         ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
@@ -97,21 +97,21 @@ fn with_bounds(text: &str) -> String {
     bounds.iter().fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
 }
 
-/// Form in which a server is told the program to run.
+/// Form in which a server receives the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// By its hash: the server probably knows it already.
     Hash,
-    /// By its text, which the server learns by that.
+    /// By its text, from which the server learns it.
     Text,
 }
 
-/// On how many servers locks lie, of which a script runs on one.
+/// Number of servers with locks. A script runs on one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Servers {
-    /// All on one. Another may take its place.
+    /// One server with all locks. Another may replace it.
     One,
-    /// On several, which pass messages on to each other (C28). Locks move from one to another.
+    /// Several servers, which forward messages to each other (C28). Locks move between them.
     Spread,
 }
 
@@ -119,7 +119,7 @@ pub(crate) enum Servers {
 #[derive(Debug)]
 pub(crate) struct Program {
     of_one: Text,
-    /// The same where locks lie on several servers, if it is another.
+    /// The text for locks on several servers, if it differs.
     of_spread: Option<Text>,
 }
 
@@ -142,7 +142,7 @@ impl Program {
         Self { of_one: with("false"), of_spread: text.contains("@spread@").then(|| with("true")) }
     }
 
-    /// A program in whose text each bound stands in the place of its name.
+    /// Makes a program from a text, with each bound in place of its name.
     #[cfg(feature = "quorum")]
     pub(crate) fn with_bounds(text: &str, bounds: &[(&str, u128)]) -> Self {
         let put =
@@ -150,13 +150,13 @@ impl Program {
         Self::new(&bounds.iter().fold(text.to_owned(), put))
     }
 
-    /// A program that runs `write` if the fence lets its token pass.
+    /// Makes a program that runs `write` if the fence accepts its token.
     pub(crate) fn fenced(write: &str) -> Self {
         let (check, end) = (include_str!("fence.lua"), include_str!("fence_end.lua"));
         Self { of_one: Text::new([check, write, end].concat()), of_spread: None }
     }
 
-    /// The call of the program.
+    /// Returns the call of the program.
     pub(crate) fn call(
         &self,
         form: Form,

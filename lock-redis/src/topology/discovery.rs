@@ -1,4 +1,4 @@
-//! Finds the servers of a client: any of several can tell.
+//! Finds the servers of a client: any of several can answer.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,14 +13,14 @@ use crate::protocol::error::{classify, no_server};
 use crate::wire::connection::Connection;
 use crate::wire::link::Role;
 
-/// One server is waited for this long before the next is asked too.
+/// Time for one server to answer before the next is asked too.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Least time between two looks at the servers.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Asks one after the other, those beside that are slow to answer, until one answers. If none does, a refusal tells
-/// more than silence.
+/// Asks one server after the other, and does not wait for slow ones, until one answers. If none does, a refusal is a
+/// better error than silence.
 pub(crate) async fn first_answer<T>(
     questions: Vec<impl Future<Output = Result<T, BackendError>>>,
 ) -> Result<T, BackendError> {
@@ -42,21 +42,22 @@ pub(crate) async fn first_answer<T>(
     }
 }
 
-/// Asks a server over a connection of its own, which is closed again. So a server that takes no locks costs no
-/// connection, and one that is silent spoils none.
+/// Asks a server over a separate connection, which is then closed. So a server without locks costs no lasting
+/// connection, and a silent one blocks none.
 pub(crate) async fn ask_once(client: Client, command: Cmd) -> Result<Value, BackendError> {
     Connection::new(client, Role::Any).send(command).await.map_err(classify)
 }
 
-/// The task that looks at the servers anew, if there is one. It ends with the value.
+/// The task that asks for the servers again, if there is one. It ends with this value.
 #[derive(Default)]
 pub(crate) struct Lookout {
     task: Mutex<Option<(Instant, AbortHandle)>>,
 }
 
 impl Lookout {
-    /// Begins to look, unless that is under way or was begun just now. Requests need not wait for it: they are
-    /// asked again (C15). It goes on when they leave: a look that takes longer than they stay would never end.
+    /// Begins to look, unless a look is in progress or began just now. Requests need not wait for it: they are
+    /// repeated (C15). It continues when they leave: otherwise a look that takes longer than their stay would never
+    /// end.
     pub(crate) fn look(&self, look: impl Future<Output = ()> + Send + 'static) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         let is_busy =

@@ -1,4 +1,4 @@
-//! URLs that name several hosts: `redis-cluster://user:password@host,host:port/path?parameters`.
+//! URLs with several hosts: `redis-cluster://user:password@host,host:port/path?parameters`.
 
 use lock_core::LockError;
 use lock_core::backend::UrlParameters;
@@ -6,7 +6,7 @@ use redis::Client;
 
 use crate::topology::options::{RedisOptions, malformed, unusable};
 
-/// Several hosts, and what is the same for all of them.
+/// Several hosts, and the common parts of their URLs.
 #[derive(Clone)]
 pub(crate) struct Hosts {
     options: RedisOptions,
@@ -15,14 +15,14 @@ pub(crate) struct Hosts {
     login: String,
     /// The part of the URL behind the addresses: a slash, and perhaps a database.
     database: String,
-    /// The part behind that: the parameters.
+    /// The parameters behind the database.
     parameters: String,
     /// Each with its port.
     pub(crate) addresses: Vec<String>,
 }
 
 impl Hosts {
-    /// The hosts of the URL of `options`, and the path behind them. A host without a port has `port`.
+    /// Returns the hosts of the URL of `options`, and the path behind them. A host without a port gets `port`.
     pub(crate) fn of(options: &RedisOptions, port: u16) -> Result<(Self, String), LockError> {
         let parameters = options.parameters();
         let unreadable = || malformed(parameters.base(), FORM);
@@ -48,13 +48,13 @@ impl Hosts {
         Ok((hosts, path))
     }
 
-    /// The same with another database.
+    /// Returns the same hosts with another database.
     #[cfg(any(feature = "quorum", feature = "sentinel"))]
     pub(crate) fn with_database(self, database: &str) -> Self {
         Self { database: format!("/{database}"), ..self }
     }
 
-    /// The same with another user and password, or with none.
+    /// Returns the same hosts with another user and password, or with none.
     #[cfg(feature = "sentinel")]
     pub(crate) fn with_login(self, user: &str, password: &str) -> Self {
         let login = match (user, password) {
@@ -71,7 +71,7 @@ impl Hosts {
     }
 }
 
-/// A host and a port as they stand in a URL, where an IPv6 address has brackets.
+/// Returns host and port as in a URL, with brackets for an IPv6 address.
 pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]:{port}"),
@@ -79,7 +79,7 @@ pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     }
 }
 
-/// `host`, `host:port` or `[host]:port`, with a port.
+/// Parses `host`, `host:port` or `[host]:port`, and adds a missing port.
 fn address(text: &str, default: u16) -> Option<String> {
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().ok()?),
@@ -88,12 +88,12 @@ fn address(text: &str, default: u16) -> Option<String> {
     (!host.is_empty()).then(|| host_and_port(host, port))
 }
 
-/// The parameters as they stand in a URL, with their question mark.
+/// Returns the parameters as in a URL, with their question mark.
 fn parameters_of(parameters: &UrlParameters) -> String {
     parameters.url().split_off(parameters.base().len())
 }
 
-/// Percent-encoded, so that every character is data.
+/// Returns the text percent-encoded, so that every character is data.
 #[cfg(feature = "sentinel")]
 fn encoded(text: &str) -> String {
     let byte = |byte: u8| match byte.is_ascii_alphanumeric() {

@@ -1,4 +1,4 @@
-//! Tells the kind of a server that does not know a command of ours.
+//! Recognises the kind of a server that does not know a command of ours.
 
 use redis::{Value, cmd, from_redis_value};
 
@@ -7,7 +7,7 @@ use lock_core::{BackendError, Outcome};
 use crate::protocol::error::{BACKEND, RequestError, classify};
 use crate::wire::node::Node;
 
-/// The error of a server that does not know a command. A sentinel is told by its role.
+/// Returns the error of a server that does not know a command. The role identifies a sentinel.
 pub(crate) async fn explained(node: &Node, error: RequestError) -> BackendError {
     let error = classify(error);
     match role(node).await.as_deref() {
@@ -24,7 +24,7 @@ pub(crate) async fn explained(node: &Node, error: RequestError) -> BackendError 
     }
 }
 
-/// Returns the words of a sentinel behind `sentinel`, asked for its role; nothing of any other server.
+/// Returns the words of a sentinel behind `sentinel` in its role; `None` for any other server.
 async fn role(node: &Node) -> Option<Vec<Value>> {
     let told = node.connection.send(cmd("ROLE")).await.ok()?;
     let told: Vec<Value> = from_redis_value(told).ok()?;

@@ -28,9 +28,9 @@ use crate::scripts::Servers;
 use crate::wire::batch::Manner;
 use crate::wire::node::Node;
 
-/// The servers that keep locks, and which of them keeps which.
+/// The servers that keep locks, and the choice of the one for a key.
 pub(crate) enum Topology {
-    /// One address, behind which all locks are kept; a replica may take over behind it.
+    /// One address with all locks; a replica may take over behind it.
     One(Arc<Node>),
     #[cfg(feature = "cluster")]
     Cluster(Cluster),
@@ -40,7 +40,7 @@ pub(crate) enum Topology {
 }
 
 impl Topology {
-    /// The server that keeps `key`, as far as is known.
+    /// Returns the server of `key`, as far as it is known.
     pub(crate) fn node_of(&self, key: &impl ToRedisArgs) -> Result<Arc<Node>, BackendError> {
         let _ = key;
         match self {
@@ -52,7 +52,7 @@ impl Topology {
         }
     }
 
-    /// Learns from a request that failed at `node`, and returns where it goes instead if the server named another.
+    /// Learns from a request that failed at `node`. Returns its next server if `node` named one.
     fn redirected(&self, node: &Node, error: &RequestError) -> Option<(Arc<Node>, Manner)> {
         let _ = (node, error);
         match self {
@@ -62,7 +62,7 @@ impl Topology {
         }
     }
 
-    /// All servers that keep locks: at least one, unless none is known.
+    /// Returns all servers with locks: at least one, unless none is known.
     pub(crate) fn nodes(&self) -> Vec<Arc<Node>> {
         match self {
             Self::One(node) => vec![node.clone()],
@@ -73,7 +73,7 @@ impl Topology {
         }
     }
 
-    /// On how many servers locks lie.
+    /// Returns the number of servers with locks.
     pub(crate) fn servers(&self) -> Servers {
         match self {
             #[cfg(feature = "cluster")]
@@ -82,12 +82,12 @@ impl Topology {
         }
     }
 
-    /// True if locks lie on several servers, so that one request cannot name any two.
+    /// Returns true if locks are on several servers, so that one request cannot name any two.
     pub(crate) fn is_spread(&self) -> bool {
         self.servers() == Servers::Spread
     }
 
-    /// Examines the sentinels, if they name the server.
+    /// Checks the sentinels, if they name the server.
     pub(crate) async fn examine(&self) -> Option<Finding> {
         match self {
             #[cfg(feature = "sentinel")]
@@ -96,7 +96,7 @@ impl Topology {
         }
     }
 
-    /// A number that is the same for all keys of one server.
+    /// Returns a number that is the same for all keys of one server.
     pub(crate) fn number_of(&self, key: &impl ToRedisArgs) -> u64 {
         match self.is_spread() {
             true => self.node_of(key).map_or(0, |node| Arc::as_ptr(&node).addr() as u64),
@@ -104,12 +104,12 @@ impl Topology {
         }
     }
 
-    /// Wakes nobody for `owner` any more.
+    /// Removes the waiter of `owner`.
     pub(crate) fn unregister(&self, owner: OwnerId) {
         self.nodes().iter().for_each(|node| node.push.unregister(owner));
     }
 
-    /// Splits `keys` into those that one request may name, by their numbers.
+    /// Groups `keys` that one request may name, as numbers of the keys.
     pub(crate) fn together(&self, keys: &[impl ToRedisArgs]) -> Vec<Vec<usize>> {
         match self {
             #[cfg(feature = "cluster")]
@@ -119,7 +119,7 @@ impl Topology {
     }
 }
 
-/// A key as the server reads it.
+/// Returns a key as the server reads it.
 #[cfg(feature = "cluster")]
 fn text_of(key: &impl ToRedisArgs) -> Vec<u8> {
     key.to_redis_args().into_iter().next().unwrap_or_default()

@@ -25,16 +25,16 @@ impl RedisOptions {
     /// - `rediss://…` for TLS (feature `rustls` or `native-tls`); with `native-tls` alone, `#insecure` at its end
     ///   trusts any certificate
     /// - `redis+unix:///path[?db=n&user=u&pass=p]` for a unix socket
-    /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers
-    ///   are named (feature `cluster`); `rediss-cluster://…` for TLS
+    /// - `redis-cluster://[user:password@]host[:port][,host[:port]…]` for a cluster, of which any servers are enough
+    ///   (feature `cluster`); `rediss-cluster://…` for TLS
     /// - `redis-sentinel://[user:password@]host[:port][,host[:port]…]/name[?db=n]` for the primary that sentinels
     ///   know by this name (feature `sentinel`); `rediss-sentinel://…` for TLS. User and password are those of the
     ///   primary; those of the sentinels are `sentinel_user` and `sentinel_pass`
     /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
     ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
     ///
-    /// Each takes `protocol=resp2` or `protocol=resp3`. Any other parameter is refused. The name of a
-    /// lock is its key; `leasehold::connect` takes `prefix` besides, or wrap the backend by
+    /// Each takes `protocol=resp2` or `protocol=resp3`. Any other parameter is refused. The name of a lock is its
+    /// key. For a prefix use `prefix` with `leasehold::connect`, or wrap the backend in
     /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
         Self {
@@ -45,14 +45,14 @@ impl RedisOptions {
         }
     }
 
-    /// Takes locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens
-    /// that are greater than those that the server makes once its clock is set right.
+    /// Acquires locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens that are
+    /// greater than those after the clock is set right.
     pub fn trust_any_clock(self) -> Self {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// The certificate, in PEM, of the authority that signed the server's certificate, if the platform does
-    /// not know that authority.
+    /// Sets the certificate, in PEM, of the authority that signed the server's certificate. It is needed if the
+    /// platform does not know that authority.
     #[cfg(any(feature = "rustls", feature = "native-tls"))]
     pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { root_certificate: Some(pem.into()), ..self }
@@ -63,19 +63,19 @@ impl RedisOptions {
         self.url.split(':').next().unwrap_or_default()
     }
 
-    /// The URL's parameters.
+    /// Returns the URL's parameters.
     #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn parameters(&self) -> UrlParameters {
         UrlParameters::of(&self.url)
     }
 
-    /// The same for another URL.
+    /// Returns the same options for another URL.
     #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn at(&self, url: String) -> Self {
         Self { url, ..self.clone() }
     }
 
-    /// The driver's client, which opens connections.
+    /// Returns the driver's client, which opens connections.
     pub(crate) fn client(&self) -> Result<Client, LockError> {
         refuse_unknown_parameters(&self.url)?;
         if self.url.starts_with("rediss:")
@@ -85,7 +85,7 @@ impl RedisOptions {
         }
         #[cfg(feature = "rustls")]
         choose_cryptography();
-        // C32: without the driver's own text, which may repeat parts of the URL, and so a password.
+        // C32: without the driver's own text, which may repeat parts of the URL, such as a password.
         let info = with_socket_settings(&*self.url)
             .map_err(|_| malformed(&self.url, "redis://[user:password@]host[:port][/database]"))?;
         self.client_to(info)
@@ -109,8 +109,8 @@ impl RedisOptions {
     }
 }
 
-/// C49: refuses what the driver would pass over: it reads user, password and database from the parameters
-/// of a unix socket's URL alone, and a fragment with TLS alone.
+/// C49: refuses parameters that the driver would ignore. It reads user, password and database only from the
+/// parameters of a unix socket's URL, and a fragment only with TLS.
 fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
     let mut parameters = UrlParameters::of(url);
     match url.split(':').next() {
@@ -126,17 +126,16 @@ fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
     }
 }
 
-/// Tells rustls whose cryptography to use, which the driver does not. If the application has chosen, its
-/// choice stands.
+/// Chooses the cryptography for rustls, which the driver does not. A choice of the application stays.
 #[cfg(feature = "rustls")]
 fn choose_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // An error says that another thread has chosen just now.
+        // An error means that another thread has just chosen.
         let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }
 
-/// The error of a URL that is not of a form, and what is often the reason.
+/// Returns the error of a URL that does not have this form, with the usual reason.
 pub(crate) fn malformed(url: &str, form: &str) -> LockError {
     let (_, rest) = url.split_once("://").unwrap_or_default();
     let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));

@@ -19,28 +19,27 @@ use crate::wire::batch::Manner;
 use crate::wire::link::LinkId;
 use crate::wire::node::Node;
 
-/// A request follows a server that names another this often. A slot that moves takes two: one to the server that it
-/// moves to, one when it has moved.
+/// Most redirections of one request. A moving slot needs two: one to the new server, one when the slot has moved.
 const MOST_HOPS: usize = 4;
 
-/// Number of keys that one step of a listing looks at.
+/// Number of keys in one step of a listing.
 const SCAN_STEP: usize = 1000;
 
 impl Topology {
-    /// Any server that keeps locks.
+    /// Returns any server with locks.
     fn any_node(&self) -> Result<Arc<Node>, BackendError> {
         let none = || no_server("no server of the cluster is known", "it names none");
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// The keys that match `glob`, of each server by itself. A key that is no text is not ours.
+    /// Returns the keys that match `glob`, for each server separately. A key that is no text is not ours.
     pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
         let nodes = self.nodes();
         join_all(nodes.iter().map(|node| keys_at(node, glob))).await
     }
 
-    /// The keys of `lock` that match `glob`. The server that has its slot must answer. The others are asked too, since
-    /// one of them may have some while the slot moves.
+    /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,
+    /// since they may have some of the keys while the slot moves.
     pub(crate) async fn keys_of(
         &self,
         lock: &impl ToRedisArgs,
@@ -72,7 +71,7 @@ impl Topology {
         self.run_over(program, keys, |_, _| Ok(&args)).await
     }
 
-    /// Runs a program that names no keys at `node`. No server sends it on to another.
+    /// Runs a program without keys at `node`. No server redirects it.
     pub(crate) async fn run_at(
         &self,
         node: Arc<Node>,
@@ -84,7 +83,7 @@ impl Topology {
         self.follow(node, call).await
     }
 
-    /// Runs a program that may end a hold and grant the lock to the next, which it does as a whole or not at all.
+    /// Runs a program that may end a hold and grant the lock to the next waiter, completely or not at all.
     pub(crate) async fn pass_on(
         &self,
         program: &Program,
@@ -98,10 +97,10 @@ impl Topology {
         }
     }
 
-    /// Runs a program whose arguments depend on the server and the link that the request is sent over.
+    /// Runs a program whose arguments depend on the server and the link of the request.
     ///
-    /// A server that does not know the program, as after its restart, is sent it in a second request. That
-    /// request, and one that goes on to another server, may go over another link, so `args` is asked once more.
+    /// A server that does not know the program, as after its restart, gets it in a second request. That request, and
+    /// a redirected one, may use another link, so `args` is called again.
     pub(crate) async fn run_over<A: ToRedisArgs>(
         &self,
         program: &Program,
@@ -120,8 +119,8 @@ impl Topology {
         self.follow(node, command).await
     }
 
-    /// Sends a request that may go together with others. As with [`run_over`](Self::run_over), the message depends
-    /// on the server and the link, and is asked for once more if it has to go another way.
+    /// Sends a request that may share a call with others. As with [`run_over`](Self::run_over), the message depends
+    /// on the server and the link, and is made again if the request takes another way.
     pub(crate) async fn ask_over(
         &self,
         name: &LockName,
@@ -131,7 +130,7 @@ impl Topology {
         self.follow(node, |node, link, form| Ok(message(node, link)?.fixed(form, servers))).await
     }
 
-    /// Sends a command to `node`, or to where the servers say that it belongs.
+    /// Sends a command to `node`, or to the server to which it is redirected.
     async fn follow(
         &self,
         node: Arc<Node>,
@@ -163,7 +162,7 @@ impl Topology {
         }
     }
 
-    /// Where a request that failed goes next. A server that names another has not carried it out.
+    /// Returns the next server for a failed request. A server that names another has not carried out the request.
     fn next(
         &self,
         node: &Node,
@@ -198,7 +197,7 @@ pub(crate) fn picked<'a, T>(all: &'a [T], group: &'a [usize]) -> impl Iterator<I
     group.iter().filter_map(|number| all.get(*number))
 }
 
-/// The answers to groups of keys, each of which has as many as keys, in the order of the keys.
+/// Puts the answers to groups of keys into the order of the keys. Each group has one answer a key.
 pub(crate) fn in_order<T>(groups: Vec<Vec<usize>>, answers: Vec<Vec<T>>) -> Vec<T> {
     let numbers = groups.into_iter().flatten();
     let mut answers: Vec<_> = numbers.zip(answers.into_iter().flatten()).collect();

@@ -1,6 +1,7 @@
 //! Finds the commands that a user may not run (C31).
 //!
-//! A server says that a script may not go on, and before Redis 7.2 not at which command. So each is tried.
+//! A server reports that a script may not continue, but before Redis 7.2 not at which command. So each command is
+//! tried.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use crate::protocol::keys::trial;
 use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
 use crate::wire::node::Node;
 
-/// Stands for the channel of a client among the commands that a user may not run.
+/// Stands for the client's channel in a list of forbidden commands.
 const CHANNEL: &str = "&leasehold-*";
 
-/// Returns the commands of the scripts that the user may not run, and [`CHANNEL`] if it may not publish there. `EVAL`
-/// alone if the user may not run that, since nothing can be tried then; none if the server does not answer.
+/// Returns the commands of the scripts that the user may not run, and [`CHANNEL`] if the user may not publish there.
+/// If `EVAL` is forbidden, it is the only item, since nothing can be tried then. Empty if the server does not answer.
 pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
     let args = (trial(prefix), &*node.channel);
     let trial = TRY_RIGHTS.call(Form::Text, servers, &NO_KEYS, args);
@@ -29,7 +30,7 @@ pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<
     }
 }
 
-/// Returns the doctor's findings on a user, where `probe` acts as a client does.
+/// Returns the doctor's findings on a user, where `probe` acts as a client.
 pub(crate) async fn examine(
     nodes: &[Arc<Node>],
     servers: Servers,
@@ -41,8 +42,7 @@ pub(crate) async fn examine(
     findings(missing, probe.await)
 }
 
-/// The commands that the user may not run on a server, of those that a client runs. What else is in the way is met by
-/// the probe.
+/// Returns the client's commands that the user may not run on a server. The probe finds other obstacles.
 async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
     let mut missing = missing(node, servers, prefix).await;
     let mut scan = cmd("SCAN");

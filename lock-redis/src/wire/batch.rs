@@ -1,4 +1,4 @@
-//! Requests that go to the server in one write.
+//! Batches: requests that go to the server in one write.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,12 +15,12 @@ use crate::wire::together::Together;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,
-    /// As one of a cluster that a slot moves to: it serves the slot yet only to those that say so.
+    /// To the server of a cluster to which a slot moves: it serves the slot only after this announcement.
     #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "for clusters alone"))]
     Asking,
 }
 
-/// A question to a server, and the place where its caller waits.
+/// A question to a server, and the channel on which its caller waits.
 pub(crate) struct Request {
     message: Message,
     manner: Manner,
@@ -28,11 +28,11 @@ pub(crate) struct Request {
     _outstanding: Outstanding,
 }
 
-/// A request that is outstanding for as long as this lives.
+/// While this lives, a request is outstanding.
 pub(crate) struct Outstanding(Arc<AtomicUsize>);
 
 impl Outstanding {
-    /// Counts a request, and tells whether it is alone.
+    /// Counts a request; returns true if it is alone.
     pub(crate) fn begin(count: &Arc<AtomicUsize>) -> (Self, bool) {
         let others = count.fetch_add(1, Ordering::AcqRel);
         (Self(count.clone()), others == 0)
@@ -46,7 +46,7 @@ impl Drop for Outstanding {
 }
 
 impl Request {
-    /// A request, and where its reply comes.
+    /// Returns a request, and the channel of its reply.
     pub(crate) fn new(
         message: Message,
         manner: Manner,
@@ -61,7 +61,7 @@ impl Request {
         !self.caller.is_closed()
     }
 
-    /// As one that goes alone.
+    /// Marks it as a request that goes alone.
     fn left(mut self) -> Self {
         self.message = self.message.take_command().into();
         self
@@ -114,21 +114,21 @@ pub(crate) async fn send(
     outcome
 }
 
-/// The command that goes before one of [`Manner::Asking`], whose reply tells nothing.
+/// Returns true for the command before one of [`Manner::Asking`], whose reply is ignored.
 fn is_asking(command: &Cmd) -> bool {
     matches!(command.args_iter().next(), Some(Arg::Simple(b"ASKING")))
 }
 
-/// Requests that are one command: one, and those that join it.
+/// Requests that share one command: a first one, and others that join it.
 struct Part {
     first: Request,
     others: Vec<Request>,
 }
 
-/// Puts together what goes in one call, at the place of its first.
+/// Joins requests that share a call, at the place of the first one.
 ///
-/// So a request may come earlier than those that were made before it, and none comes later. A withdrawal goes
-/// alone: it still comes after all requests of its claim (C19).
+/// So a request may be sent earlier than older ones, but never later. A withdrawal goes alone: it still comes after
+/// all requests of its claim (C19).
 fn parts(together: &Together, batch: Vec<Request>) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::with_capacity(batch.len());
     for request in batch {
@@ -158,7 +158,7 @@ impl Part {
         }
     }
 
-    /// Sorts its requests into those that have an answer, and those that are left.
+    /// Sorts its requests into answered ones and left ones.
     fn answer(self, together: &Together, reply: Value, outcome: &mut Outcome) {
         if self.others.is_empty() {
             return outcome.answer(self.first, reply.extract_error());

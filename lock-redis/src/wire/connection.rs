@@ -1,12 +1,12 @@
-//! One connection to the server, and when to give it up for another.
+//! One connection to the server, and the reasons to replace it.
 //!
 //! The driver multiplexes all calls over one socket, and never replaces it. We do, in three cases:
 //!
-//! - The driver or the server says that it is of no use: closed, read-only, not authenticated.
+//! - The driver or the server reports that it is unusable: closed, read-only, not authenticated.
 //! - A call had no reply in time.
 //! - A caller left after a long silence.
 //!
-//! The last two matter because a firewall or a dead peer swallows requests without a word.
+//! The last two cases cover a firewall or a dead peer that swallows requests.
 //!
 //! ```text
 //!            first call              given up
@@ -25,15 +25,15 @@ use crate::protocol::message::Message;
 use crate::wire::batch::Manner;
 use crate::wire::link::{Link, Role};
 
-/// A caller that leaves after so much silence leaves a suspect connection behind. A caller that leaves
-/// earlier has changed its mind.
+/// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
+/// mind.
 const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
-/// The kernel lets sent bytes go unacknowledged for this long.
+/// Longest time for which the kernel lets sent bytes stay unacknowledged.
 const UNACKNOWLEDGED_LIMIT: Duration = Duration::from_secs(5);
 
-/// The settings of every connection: no delay for small requests, notice of a peer that is gone, and no request but
-/// ours.
+/// Returns the settings of every connection: no delay for small requests, detection of a dead peer, and no requests
+/// but ours.
 pub(crate) fn with_socket_settings(
     target: impl IntoConnectionInfo,
 ) -> Result<redis::ConnectionInfo, RedisError> {
@@ -43,26 +43,26 @@ pub(crate) fn with_socket_settings(
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(UNACKNOWLEDGED_LIMIT);
     let info = target.into_connection_info()?.set_tcp_settings(settings);
-    // Else the driver tells its name, which since Redis 7.2 is a right of its own: a server would log a refusal for
-    // each connection of a user who has the rights of a client of locks.
+    // Otherwise the driver sends its name, which needs a separate right since Redis 7.2. The server would then log a
+    // refusal for each connection of a user that has only the rights of a client of locks.
     let quiet = info.redis_settings().clone().set_skip_set_lib_name();
     Ok(info.set_redis_settings(quiet))
 }
 
-/// The connection that requests go over. It is made when it is first needed.
+/// The connection for requests. It is opened when it is first needed.
 pub(crate) struct Connection {
     client: Client,
     role: Role,
     state: Mutex<State>,
-    /// Told each time that a link is open.
+    /// Signalled each time that a link is open.
     opened: watch::Sender<()>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The link that requests go over, unless it was given up.
+    /// The link for requests, unless it was given up.
     current: Option<Arc<Link>>,
-    /// Set once a link was given up.
+    /// True once a link was given up.
     had_trouble: bool,
 }
 
@@ -83,12 +83,12 @@ impl Connection {
         Client::open(info.set_addr(address))
     }
 
-    /// Changes each time that a link is open, which may lead to another server than the one before.
+    /// Changes each time that a link is open. The link may lead to another server than the one before.
     pub(crate) fn opened(&self) -> watch::Receiver<()> {
         self.opened.subscribe()
     }
 
-    /// The link that requests go over now. It is opened if there is none.
+    /// Returns the present link for requests; opens one if there is none.
     pub(crate) fn link(&self) -> Arc<Link> {
         let mut state = self.state();
         if let Some(current) = &state.current {
@@ -121,7 +121,7 @@ impl Connection {
         manner: Manner,
     ) -> Result<Value, RequestError> {
         self.open(link).await?;
-        // C21: a caller that leaves after a long silence leaves no connection to others.
+        // C21: a caller that leaves after a long silence removes the connection for the others.
         let reply = link.replies.request_sent(SUSPECT_AFTER, || self.give_up(link));
         let answer = link.ask(message, manner).await;
         reply.received();
@@ -141,7 +141,7 @@ impl Connection {
         })
     }
 
-    /// Lets the next call open a new link, unless an earlier call has already.
+    /// Lets the next call open a new link, unless an earlier call already has one.
     fn give_up(&self, link: &Arc<Link>) {
         let mut state = self.state();
         if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
@@ -155,7 +155,7 @@ impl Connection {
     }
 }
 
-/// Returns true if later calls on the connection of this error would fail as well.
+/// Returns true if later calls on the connection of this error would fail too.
 fn spoils_connection(error: &RedisError) -> bool {
     let demoted_or_locked_out = matches!(&*code_of(error), "READONLY" | "NOAUTH" | "MASTERDOWN");
     error.is_io_error() || error.is_unrecoverable_error() || demoted_or_locked_out

@@ -1,11 +1,11 @@
-//! Answers to many callers, which are told to all of them at the same moment.
+//! Delivers the answers of many callers at the same moment.
 //!
-//! A thread of Tokio that wakes a second task wakes another thread as well, to take it over. Where threads and server
-//! share the cores, that other thread comes at once. It takes this one task, finds no more, and sleeps again. So for
-//! twenty callers that are woken one by one, it would be woken twenty times.
+//! A Tokio thread that wakes a second task also wakes another thread to run it. If threads and server share the
+//! cores, that other thread comes at once, runs this one task, finds no more, and sleeps again. So for twenty callers
+//! that are woken one by one, it would be woken twenty times.
 //!
-//! While a thread looks for events it wakes no other. It does so afterwards, once for all. So the answers wait for that
-//! moment, as a task waits that yields.
+//! While a thread looks for events, it wakes no other thread; afterwards it does so once for all tasks. So the
+//! answers wait for that moment, as a yielding task does.
 
 use std::mem::take;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,14 +18,14 @@ use tokio::task::yield_now;
 
 pub(crate) type Reply = Result<Value, RedisError>;
 
-/// An answer, and where its caller waits.
+/// An answer, and the channel of its caller.
 pub(crate) type Answer = (oneshot::Sender<Reply>, Reply);
 
-/// Tells callers their answers, as soon as the thread has run out of ready tasks.
+/// Delivers answers as soon as the thread has no more ready tasks.
 #[derive(Default)]
 pub(crate) struct Delivery {
     untold: Arc<Untold>,
-    /// Not awaited, but kept: a dropped future need not wake anybody.
+    /// Kept, but not awaited: a dropped future need not wake anybody.
     moment: Option<BoxFuture<'static, ()>>,
 }
 
@@ -43,12 +43,12 @@ impl Delivery {
     }
 }
 
-/// A waker that tells the answers: it is called when the moment has come.
+/// A waker that delivers the answers: it is called at the moment.
 #[derive(Default)]
 struct Untold(Mutex<Vec<Answer>>);
 
 impl Untold {
-    /// Returns whether there was none before.
+    /// Adds answers; returns true if there were none before.
     fn add(&self, mut answers: Vec<Answer>) -> bool {
         let mut untold = self.answers();
         let is_first = untold.is_empty();

@@ -1,7 +1,7 @@
-//! The server's news of keys: keyspace events, where its operator has them on.
+//! Keyspace events: the server's messages about keys, if its operator has them on.
 //!
-//! They come over the connection on which the client hears of grants. Whether they are on is not asked: to ask
-//! takes a right that few users have, and an operator may turn them on later. A watch polls in any case (C28).
+//! They come over the connection for grants. The client does not ask if they are on: that takes a right that few
+//! users have, and an operator may turn them on later. A watch polls in any case (C28).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,9 +13,9 @@ use tokio::sync::watch;
 
 use crate::protocol::keys::{self, Keys};
 
-/// The events of the keys of locks, and who is told of them.
+/// The events of locks' keys, and their watches.
 pub(crate) struct KeyEvents {
-    /// The number of the database that the locks are in.
+    /// The number of the locks' database.
     database: i64,
     connection: watch::Sender<Option<PubSubSink>>,
     /// By the key of the lock.
@@ -34,7 +34,7 @@ impl KeyEvents {
         Self { database, connection: watch::Sender::new(None), watched: Mutex::default() }
     }
 
-    /// Events are heard on this connection from now on; on none if the last one is lost.
+    /// Receives events on this connection from now on; on none if the last one is lost.
     pub(crate) fn heard_on(&self, connection: Option<PubSubSink>) {
         self.connection.send_replace(connection);
     }
@@ -44,9 +44,9 @@ impl KeyEvents {
         !self.watched().is_empty()
     }
 
-    /// Passes on what was heard.
+    /// Passes an event on to its watches.
     pub(crate) fn tell(&self, channel: &str, event: &[u8]) {
-        // C44: a renewal is no change. A grant comes with two events, of which one is enough.
+        // C44: a renewal is no change. A grant comes with two events, and one is enough.
         if matches!(event, b"expire" | b"setrange") {
             return;
         }
@@ -64,12 +64,12 @@ impl KeyEvents {
         let entry = watched.entry(lock.clone()).or_default();
         entry.watches += 1;
         let (told, mut connection) = (entry.told.subscribe(), self.connection.subscribe());
-        // The connection that there is now is new to this watch.
+        // The present connection is new to this watch.
         connection.mark_changed();
         KeyWatch { events: self.clone(), lock, channels, told, connection }
     }
 
-    /// One watch of `lock` less.
+    /// Removes one watch of `lock`.
     fn end_watch(&self, lock: &str, channels: &[String]) {
         let mut watched = self.watched();
         let Some(entry) = watched.get_mut(lock) else { return };
@@ -78,7 +78,7 @@ impl KeyEvents {
             return;
         }
         watched.remove(lock);
-        // R1: sent here, while nobody else can begin to watch the lock. Nobody waits for the answer.
+        // R1: sent here, while nobody else can begin to watch the lock. The answer is not awaited.
         if let Some(mut connection) = self.connection.borrow().clone() {
             let _ = connection.unsubscribe(channels).now_or_never();
         }
@@ -100,14 +100,14 @@ pub(crate) struct KeyWatch {
 
 /// News of a watch.
 pub(crate) enum News {
-    /// The lock changed, or may have while nothing was heard.
+    /// The lock changed, or may have changed while there was no connection.
     Change,
-    /// There is no connection: it is to be opened.
+    /// There is no connection, and one must be opened.
     NoConnection,
 }
 
 impl KeyWatch {
-    /// Waits for news; `None` if the server refuses to tell any.
+    /// Waits for news; `None` if the server refuses to send any.
     pub(crate) async fn next(&mut self) -> Option<News> {
         loop {
             tokio::select! {
@@ -118,10 +118,10 @@ impl KeyWatch {
             let connection = self.connection.borrow_and_update().clone();
             let Some(mut connection) = connection else { return Some(News::NoConnection) };
             match connection.subscribe(&self.channels[..]).await {
-                // Changes before this are not told.
+                // Earlier changes have no event.
                 Ok(()) => return Some(News::Change),
                 Err(refused) if refused.code().is_some() => return None,
-                // The event is lost, and another one comes.
+                // This event is lost, and another one comes.
                 Err(_) => {}
             }
         }

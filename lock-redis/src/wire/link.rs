@@ -1,8 +1,8 @@
-//! One socket to the server, and how requests share it.
+//! One socket to the server, which requests share.
 //!
-//! To write to a socket costs more than the rest of a small request. So a task of the link gathers what many
-//! callers ask at the same time, and sends it in one write. A request that is alone goes without that task,
-//! since to change tasks costs time.
+//! A write to a socket costs more than the rest of a small request. So a task of the link gathers requests of many
+//! callers of the same time, and sends them in one write. A request that is alone bypasses that task, since a change
+//! of tasks costs time.
 //!
 //! ```text
 //!               none is outstanding
@@ -12,12 +12,12 @@
 //!        others are
 //! ```
 //!
-//! Who waits for the reply [moves the bytes](crate::wire::socket): the caller, or the task.
+//! The caller or the task [moves the bytes](crate::wire::socket), depending on which of them waits for the reply.
 //!
-//! What is queued is outstanding until it is answered, even if its caller has left. So no request that goes alone
-//! overtakes one of the queue. In the queue a request keeps its place but for two cases: it goes earlier
-//! [in company](crate::wire::batch), or it is left by that company and goes with the next batch, unless its caller has
-//! left as well. So nothing of a claim is sent after its withdrawal (C19).
+//! A queued request is outstanding until it is answered, even if its caller has left. So no request that goes alone
+//! overtakes the queue. In the queue a request keeps its place, with two exceptions: it goes earlier
+//! [together with others](crate::wire::batch), or it is left by such a call and goes with the next batch, unless its
+//! caller has left. So no request of a claim is sent after its withdrawal (C19).
 
 use std::future::ready;
 use std::io;
@@ -44,20 +44,20 @@ use crate::wire::delivery::{Delivery, Reply};
 use crate::wire::socket::{self, Side, Socket};
 use crate::wire::together::Together;
 
-/// Longest time that opening a connection may take.
+/// Longest time for opening a connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// After how long without a reply a connection is taken for dead.
+/// Time without a reply after which a connection counts as dead.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 /// Number of requests in one write.
 const BATCH: usize = 32;
 
-/// Number of batches that wait for replies. The driver has room for them, and for a request that is alone: so it takes
-/// each at once, and in order.
+/// Number of batches that wait for replies. The driver has room for them, and for a request that is alone: so it
+/// accepts each at once, and in order.
 const BATCHES: usize = 32;
 
-/// Tells links apart, whichever server they lead to.
+/// Identifies a link, of any server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkId(pub(crate) u64);
 
@@ -72,19 +72,19 @@ impl LinkId {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Any,
-    /// The server tells its facts, and learns the programs of these calls, before it takes requests.
+    /// The server reports its facts, and learns the programs of these calls, before it gets requests.
     #[cfg_attr(not(feature = "quorum"), allow(dead_code, reason = "for a quorum alone"))]
     Voter(fn() -> Vec<Cmd>),
-    /// A replica tells of the past: what it has not heard of looks lost.
+    /// A primary: on a replica, grants that it has not received yet would look lost.
     #[cfg_attr(not(feature = "sentinel"), allow(dead_code, reason = "for sentinels alone"))]
     Primary,
 }
 
-/// One socket, or the attempt to open it. It never becomes another socket: the server carries out in
-/// order what is sent over one link.
+/// One socket, or the attempt to open it. It never becomes another socket: the server carries out requests over one
+/// link in their order.
 ///
-/// Callers share the attempt to open it, and the attempt goes on when they leave. Otherwise a connection
-/// that takes longer to open than a caller stays would never be made.
+/// Callers share the attempt to open it, and the attempt continues when they leave. Otherwise a connection that opens
+/// more slowly than callers leave would never be made.
 pub(crate) struct Link {
     pub(crate) id: LinkId,
     pub(crate) replies: ReplyMonitor,
@@ -94,7 +94,7 @@ pub(crate) struct Link {
     task: AbortHandle,
 }
 
-/// A connection, and what moves its bytes.
+/// A connection, and the future that moves its bytes.
 #[derive(Clone)]
 struct Opened {
     driver: MultiplexedConnection,
@@ -105,7 +105,7 @@ struct Opened {
 }
 
 impl Link {
-    /// Opens it, and says so by `told_open` once it is.
+    /// Opens it, and signals `told_open` once it is open.
     pub(crate) fn open(client: Client, role: Role, told_open: watch::Sender<()>) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
@@ -153,7 +153,7 @@ impl Link {
     pub(crate) async fn ask(&self, mut message: Message, manner: Manner) -> Reply {
         let (outstanding, alone) = Outstanding::begin(&self.outstanding);
         if alone && manner == Manner::Plain {
-            // On the heap: it is larger than all that the others need.
+            // On the heap, since it is larger than the rest.
             return Box::pin(self.ask_alone(message.take_command())).await;
         }
         let (request, reply) = Request::new(message, manner, outstanding);
@@ -197,8 +197,8 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
         opened.map_err(|error| if by_tls { no_tls(error) } else { error })?;
     let checked = async {
         match role {
-            // C12: a box on the way may accept a connection before it has one to the server. It is waited for here,
-            // for as long as opening may take, and not by the first request.
+            // C12: a proxy may accept a connection before it has one to the server. Opening waits for it, within its
+            // time limit; otherwise the first request would.
             Role::Any => {
                 driver.send_packed_command(&cmd("PING")).await?.extract_error()?;
                 Ok(String::new())
@@ -212,8 +212,8 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
     Ok(Opened { driver, socket: Arc::new(socket), told })
 }
 
-/// Asks a server what it is, and has it learn programs in the same round trip. A program that it does not learn is sent
-/// to it when it is run.
+/// Asks a server for its facts, and teaches it programs in the same round trip. A program that it does not learn is
+/// sent to it when it is run.
 async fn introduced(driver: &MultiplexedConnection, lessons: &[Cmd]) -> Result<String, RedisError> {
     let send = |command: Cmd| {
         let mut driver = driver.clone();
@@ -241,7 +241,7 @@ fn too_late() -> RedisError {
     io::Error::from(io::ErrorKind::TimedOut).into()
 }
 
-/// The error of a server that does not answer by TLS.
+/// The error of a server that does not use TLS.
 fn no_tls(error: RedisError) -> RedisError {
     match error.is_timeout() {
         true => {
@@ -265,7 +265,7 @@ fn ended(error: RedisError) -> RedisError {
     }
 }
 
-/// Sends what is queued, for as long as the link lives.
+/// Sends queued requests for as long as the link lives.
 async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
     let Opened { driver, socket, .. } = opened;
     let together = Together::default();
@@ -294,15 +294,15 @@ async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
     }
 }
 
-/// Puts what was left before what was asked since then.
+/// Puts the left requests before those asked since then.
 ///
-/// A request whose caller left goes no more: a withdrawal of its claim may have gone by (C19).
+/// A request whose caller left is dropped: a withdrawal of its claim may have been sent (C19).
 fn leave(batch: &mut Vec<Request>, mut left: Vec<Request>) {
     left.retain(Request::is_wanted);
     batch.splice(..0, left);
 }
 
-/// Takes a batch out of the queue: none only if the link is gone. It may be dropped and begun again.
+/// Takes a batch out of the queue: an empty one only if the link is gone. The future may be dropped and made again.
 async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Request>) {
     if batch.is_empty() {
         queue.recv_many(batch, BATCH).await;
@@ -321,7 +321,7 @@ mod tests {
         Request::new(cmd("PING").into(), Manner::Plain, Outstanding::begin(&Arc::default()).0)
     }
 
-    /// A withdrawal of its claim may have gone by meanwhile.
+    /// A withdrawal of its claim may have been sent meanwhile.
     #[test]
     fn c19_what_was_left_goes_no_more_once_its_caller_has_left() {
         let ((wanted, _caller), (unwanted, gone), (later, _waits)) =

@@ -1,4 +1,4 @@
-//! One server: how requests reach it, and how it tells of its grants.
+//! One server: its connections for requests and for grants.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,20 +14,20 @@ use crate::wire::key_events::KeyEvents;
 use crate::wire::link::Role;
 use crate::wire::push::Subscriber;
 
-/// Longest wait for one of several servers, where the others answer as well.
+/// Longest wait for one of several servers.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// One server that keeps locks.
 pub(crate) struct Node {
-    /// Its address, by which the others of its cluster name it; nothing where there is one server alone.
+    /// Its address, by which the others of its cluster name it; empty for a single server.
     pub(crate) address: String,
     pub(crate) connection: Connection,
-    /// Its pushes. A server counts as listening only those that are connected to itself, so a client listens at
-    /// each server that keeps a lock for which it waits.
+    /// Its pushes. A server counts only clients that are connected to itself as listeners, so a client listens at
+    /// each server with a lock for which it waits.
     pub(crate) push: Arc<Notifications<Subscriber>>,
-    /// News of keys, over the same connection.
+    /// Events of keys, over the same connection.
     pub(crate) key_events: Arc<KeyEvents>,
-    /// Where it is to tell of a grant.
+    /// The channel of its messages about grants.
     pub(crate) channel: Arc<str>,
 }
 
@@ -42,15 +42,15 @@ impl Node {
         Self { address, connection, push, key_events, channel }
     }
 
-    /// A replica of it, which is reached in the same way, and by the same user.
+    /// Returns a replica of it, which is reached in the same way and by the same user.
     pub(crate) fn replica(&self, host: &str, port: u16) -> Result<Self, RedisError> {
         let client = self.connection.client_at(host, port)?;
         let address = format!("replica {host}:{port}");
         Ok(Self::new(address, client, Role::Any, self.channel.clone()))
     }
 
-    /// Waits for its answer: where it is one of several, no longer than so that its silence keeps nobody from what the
-    /// others tell.
+    /// Waits for its answer. If it is one of several servers, the wait is short, so that its silence does not hide
+    /// the answers of the others.
     pub(crate) async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, BackendError>>,

@@ -1,7 +1,7 @@
-//! Hears of this client's grants by a channel of the client's own.
+//! Receives this client's grants on a channel for this client alone.
 //!
-//! A server passes a waiter over whose client listens elsewhere. So the client listens where it asks: when another link
-//! is open for its requests, as after a failover behind a name, the subscription is opened anew.
+//! A server skips a waiter whose client listens elsewhere. So the client listens where it sends requests: when
+//! another link is opened, as after a failover behind a host name, the subscription is made again.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ pub(crate) struct Subscriber {
     client: Client,
     channel: Arc<str>,
     key_events: Arc<KeyEvents>,
-    /// Changes each time that a link for requests is open.
+    /// Changes each time that a link for requests is opened.
     links: watch::Receiver<()>,
 }
 
-/// A connection on which this client hears, of grants and of keys.
+/// A connection on which this client receives grants and events of keys.
 pub(crate) struct Subscription {
     sink: PubSubSink,
     messages: PubSubStream,
@@ -33,7 +33,7 @@ pub(crate) struct Subscription {
     links: watch::Receiver<()>,
 }
 
-/// A channel for one client, on which all servers tell it of their grants.
+/// Returns a channel for one client, on which all servers send it their grants.
 pub(crate) fn new_channel() -> Arc<str> {
     format!("leasehold-{}", uuid::Uuid::new_v4().as_simple()).into()
 }
@@ -55,7 +55,7 @@ impl NotificationTransport for Subscriber {
     type Address = Arc<str>;
 
     async fn connect(&self) -> Result<(Subscription, Arc<str>), BackendError> {
-        // A link that is open later may lead elsewhere.
+        // A link that is opened later may lead elsewhere.
         let mut links = self.links.clone();
         links.mark_unchanged();
         links.has_changed().map_err(|_| no_more_asked())?;
@@ -93,7 +93,7 @@ impl NotificationTransport for Subscriber {
     }
 }
 
-/// The server was replaced by another: nobody is to wait for what it tells.
+/// The error after the server was replaced by another: its messages are not awaited any more.
 fn no_more_asked() -> BackendError {
     let context = "another server has taken the place of this one";
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, "it is asked no more")

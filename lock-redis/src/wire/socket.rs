@@ -1,19 +1,19 @@
-//! The socket of a link, and who moves its bytes.
+//! The socket of a link, and the choice of the side that moves its bytes.
 //!
-//! The driver puts what it is asked into a queue. A future of its own takes it out, writes it, and reads the replies.
-//! As a task, that future would cost each request two changes of task, often of thread as well. So it is polled by
-//! those who wait for replies:
+//! The driver puts each request into a queue. A future of the driver takes it out, writes it, and reads the replies.
+//! As a task, that future would cost each request two changes of task, often of thread too. So the sides that wait
+//! for replies poll it:
 //!
 //! ```text
 //!   no batch is on its way:      the caller whose request is alone
 //!   batches are on their way:    the task of the link
 //! ```
 //!
-//! A caller may be polled by nobody for as long as it likes, and then moves nothing. That costs no other: whoever asks
-//! beside it is served by the task, which moves the bytes of both.
+//! A caller may not be polled for any time, and then moves nothing. This does not delay others: as soon as another
+//! caller asks, the task moves the bytes of both.
 //!
-//! One who moves bytes asks, and reads its own reply: each of the two would wake it, while it runs. Tokio would poll it
-//! once more for that, on another thread. So it is woken by a [`Relay`], which is empty as long as it runs.
+//! The moving side sends a request and reads its own reply, and each would wake it while it runs. Tokio would then
+//! poll it once more, on another thread. So it is woken by a [`Relay`], which is empty while it runs.
 
 use std::future::poll_fn;
 use std::io;
@@ -37,7 +37,7 @@ type Bytes = BoxFuture<'static, ()>;
 /// The socket of one link.
 pub(crate) struct Socket {
     moving: Mutex<Moving>,
-    /// Wakes the one who moves bytes, when there are more.
+    /// Wakes the moving side when there are more bytes.
     mover: Arc<Relay>,
     /// Wakes the caller that is alone, when it has its reply.
     caller: Arc<Relay>,
@@ -46,23 +46,23 @@ pub(crate) struct Socket {
 }
 
 struct Moving {
-    /// None if the driver has a task for it, or the connection has ended.
+    /// `None` if the driver has a task for them, or the connection has ended.
     bytes: Option<Bytes>,
-    /// The side that moves them.
+    /// The side that moves the bytes.
     by: Side,
 }
 
 /// The sides that wait for replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Side {
-    /// The caller whose request is the only one that is outstanding.
+    /// The caller of the only outstanding request.
     Caller,
     /// The task, which waits for batches.
     Task,
 }
 
 impl Moving {
-    /// Returns true if this side moves bytes now. The task takes that over.
+    /// Returns true if this side moves bytes now. The task takes over from a caller.
     fn is_turn_of(&mut self, side: Side) -> bool {
         if side == Side::Task {
             self.by = side;
@@ -71,7 +71,7 @@ impl Moving {
     }
 }
 
-/// A waker for whoever has its own in it.
+/// A waker that forwards to the waker in it.
 #[derive(Default)]
 struct Relay(AtomicWaker);
 
@@ -87,17 +87,17 @@ impl Socket {
         Self { moving, mover: Arc::default(), caller: Arc::default(), task: Arc::default() }
     }
 
-    /// Asks, which the first poll of `reply` does; the reply if there is one at once.
+    /// Asks, by the first poll of `reply`; returns the reply if it is there at once.
     pub(crate) fn ask<F: Future + Unpin>(&self, side: Side, reply: F) -> Option<F::Output> {
         self.silence(side);
         reply.now_or_never()
     }
 
-    /// Waits for the reply to what was asked, and moves bytes meanwhile. A caller leaves that to the task while
-    /// batches are on their way.
+    /// Waits for the reply, and moves bytes meanwhile. A caller leaves the bytes to the task while batches are in
+    /// flight.
     ///
     /// # Cancel safety
-    /// As `reply`. After that nobody moves bytes until somebody asks again, unless the task does.
+    /// As `reply`. After that no bytes move until somebody asks again, unless the task moves them.
     pub(crate) async fn wait<T>(&self, side: Side, reply: impl Future<Output = T>) -> T {
         let mut reply = pin!(reply);
         let relay = self.relay(side);
@@ -113,7 +113,7 @@ impl Socket {
         reply
     }
 
-    /// No batch is on its way any more: a caller that is alone takes over.
+    /// Notes that no batch is in flight any more: a caller that is alone takes over.
     pub(crate) fn task_rests(&self) {
         let mut moving = self.moving();
         moving.by = Side::Caller;
@@ -122,10 +122,10 @@ impl Socket {
         self.caller.0.wake();
     }
 
-    /// The one who moves bytes asks, or has its reply: that is not to wake it.
+    /// Removes the waker of the moving side, which must not be woken by its own request or reply.
     fn silence(&self, side: Side) {
         let mut moving = self.moving();
-        // Under the mutex: the other side may take over right after it, and is to be woken then.
+        // Under the mutex: the other side may take over right after it, and must be woken then.
         if moving.is_turn_of(side) {
             self.mover.0.take();
         }
@@ -141,7 +141,8 @@ impl Socket {
                 moving.bytes = None;
             }
         }
-        // After the bytes, whose replies are looked at next. Under the mutex, since the task may rest right after it.
+        // Registered after the bytes were moved, since the replies are read next. Under the mutex, since the task may
+        // rest right after it.
         self.relay(side).0.register(waker);
     }
 
@@ -157,7 +158,7 @@ impl Socket {
     }
 }
 
-/// Opens a connection, and what moves its bytes.
+/// Opens a connection, and the future that moves its bytes.
 pub(crate) async fn open(
     client: &Client,
     config: &AsyncConnectionConfig,
@@ -171,7 +172,7 @@ pub(crate) async fn open(
         ConnectionAddr::Unix(path) => {
             over(tokio::net::UnixStream::connect(path).await?, client, config).await
         }
-        // The driver has TLS, and gives away no stream: it moves the bytes in a task of its own.
+        // With TLS the driver returns no stream: it moves the bytes in its own task.
         _ => {
             let driver = client.get_multiplexed_async_connection_with_config(config).await?;
             Ok((driver, Socket::new(None)))
@@ -190,7 +191,7 @@ async fn over(
     Ok((driver, Socket::new(Some(bytes.boxed()))))
 }
 
-/// A connection to the first address of the host that accepts one.
+/// Returns a connection to the first address of the host that accepts one.
 async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();
     if addresses.is_empty() {
@@ -219,7 +220,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes that count how often they are moved, and who is told when there are more.
+    /// Bytes that count their moves, with the waker for more bytes.
     #[derive(Clone, Default)]
     struct Wire(Arc<(AtomicUsize, AtomicWaker)>);
 
@@ -238,7 +239,7 @@ mod tests {
             self.0.0.load(Ordering::Relaxed)
         }
 
-        /// Wakes as the kernel does when more has come, and the driver when more is asked.
+        /// Wakes as the kernel does when more bytes have come, and as the driver does when more is asked.
         fn tell(&self) {
             self.0.1.wake();
         }
@@ -327,7 +328,7 @@ mod tests {
         assert!(caller.is_woken());
     }
 
-    /// A caller may be polled by nobody for a long time.
+    /// A caller may not be polled for a long time.
     #[test]
     fn the_task_takes_over_from_one_that_is_alone_until_it_rests() {
         let (wire, caller, task) = (Wire::default(), poller(), poller());
@@ -338,7 +339,7 @@ mod tests {
         assert!(task.poll(batches.as_mut()).is_pending());
         wire.tell();
         assert_eq!((caller.is_woken(), task.is_woken()), (false, true));
-        // The caller leaves that to the task when it comes along.
+        // The caller leaves the bytes to the task when it comes.
         assert!(caller.poll(alone.as_mut()).is_pending());
         assert_eq!(wire.moved(), 2);
         socket.task_rests();

@@ -1,8 +1,8 @@
-//! Requests of many callers that go to the server as one.
+//! Calls that carry the requests of many callers to the server.
 //!
-//! To call a script costs the server several times what the commands in it cost. So where many callers ask the
-//! same of different locks at the same time, one call asks for all of them. Those that are the common case are
-//! carried out, and each has an answer of its own. The others are left as they are, and go alone.
+//! A call of a script costs the server several times as much as the commands in it. So if many callers ask the same
+//! of different locks at the same time, one call asks for all of them. The call carries out requests in the common
+//! case, and each has its own answer. It leaves the others unchanged, and they go alone.
 //!
 //! ```text
 //!   acquire a ──┐                                      ┌──▶ a: its token
@@ -10,8 +10,8 @@
 //!   acquire c ──┘                                      └──▶ c: its token
 //! ```
 //!
-//! If the call fails as a whole, each request goes alone, and succeeds or fails by itself. A repeat finds what
-//! the call did before it failed (C16).
+//! If the whole call fails, each request goes alone, and succeeds or fails by itself. A repeat finds the effects of
+//! the call before it failed (C16).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ use crate::protocol::keys::{Key, Keys};
 use crate::protocol::message::{Acquiring, Message};
 use crate::scripts::{ACQUIRE_TOGETHER, Form, RELEASE_TOGETHER, Servers};
 
-/// After how long a server that refused a call for many locks is sent the next one.
+/// Time after a refusal of a call for many locks until the next such call.
 const REFUSAL_REMEMBERED: Duration = Duration::from_secs(1);
 
 impl Message {
-    /// True if both may be put in one call.
+    /// Returns true if both may share one call.
     pub(crate) fn joins(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Acquire(one), Self::Acquire(other)) => one.joins(other),
@@ -46,7 +46,7 @@ impl Message {
 }
 
 impl Acquiring {
-    /// Returns true if the parts that the call says once are the same for both.
+    /// Returns true if the common parts of the call are the same for both.
     fn joins(&self, other: &Self) -> bool {
         let exclusive = self.kind.is_none() && other.kind.is_none();
         exclusive && self.ttl_ms == other.ttl_ms && self.label == other.label
@@ -82,12 +82,12 @@ enum Call {
     #[default]
     ByText,
     ByHash,
-    /// The server refused.
+    /// The server refused; no such call before this time.
     NotBefore(Instant),
 }
 
 impl Together {
-    /// True if such requests are put in one call now.
+    /// Returns true if such requests share a call now.
     pub(crate) fn is_accepted(&self, message: &Message) -> bool {
         let mut calls = self.calls();
         let is_refused =
@@ -95,7 +95,7 @@ impl Together {
         calls.of(message).is_some_and(|call| !is_refused(call))
     }
 
-    /// One call for `first`, and those that join it.
+    /// Returns one call for `first` and those that join it.
     pub(crate) fn call(&self, first: &Message, others: &[&Message]) -> Cmd {
         let form = match self.calls().of(first) {
             Some(Call::ByHash) => Form::Hash,
@@ -114,7 +114,7 @@ impl Together {
         }
     }
 
-    /// The answers to a call of `count` requests such as `message`; `None` for each that is left.
+    /// Returns the answers to a call of `count` requests like `message`; `None` for each left request.
     pub(crate) fn answers(
         &self,
         message: &Message,

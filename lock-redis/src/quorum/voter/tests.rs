@@ -4,7 +4,7 @@ use tokio::sync::mpsc;
 
 use super::*;
 
-/// Takes the next command apart.
+/// Parses the next command.
 async fn command(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     let mut line = String::new();
     stream.read_line(&mut line).await.ok()?;
@@ -21,7 +21,7 @@ async fn command(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// Serves one connection as a server does that has no time for the lock `stuck`, and tells of all others.
+/// Serves one connection like a server that never answers for the lock `stuck`, and reports all other requests.
 async fn serve(stream: TcpStream, carried_out: mpsc::UnboundedSender<String>) {
     let mut stream = BufReader::new(stream);
     while let Some(words) = command(&mut stream).await {
@@ -64,7 +64,7 @@ async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
     settling.abort();
 }
 
-/// Its timers stood still as well, and the answer is there when they go on.
+/// Its timers were paused too, and the answer is there when they continue.
 #[tokio::test]
 async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
     let client = Client::open("redis://127.0.0.1:1").expect("a URL");

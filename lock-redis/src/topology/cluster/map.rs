@@ -12,18 +12,18 @@ use crate::wire::node::Node;
 pub(super) struct Map {
     /// In the order of the slots.
     shards: Vec<(RangeInclusive<u16>, Arc<Node>)>,
-    /// Words of single servers since the map was last replaced.
+    /// Changes that single servers reported since the map was last replaced.
     moved: BTreeMap<u16, Arc<Node>>,
-    /// Servers without slots to which some move, by their addresses.
+    /// Servers without slots that will receive some, by their addresses.
     newcomers: BTreeMap<String, Arc<Node>>,
-    /// All servers that were named, replicas too, since they know the map as well.
+    /// All named servers, with replicas, since they know the map too.
     servers: BTreeSet<String>,
-    /// Number of times that the servers were asked.
+    /// Number of requests for the map.
     looks: usize,
 }
 
 impl Map {
-    /// The server that has `slot`.
+    /// Returns the server of `slot`.
     pub(super) fn node_of(&self, slot: u16) -> Option<Arc<Node>> {
         if let Some(node) = self.moved.get(&slot) {
             return Some(node.clone());
@@ -33,13 +33,13 @@ impl Map {
         slots.contains(&slot).then(|| node.clone())
     }
 
-    /// The servers that have slots, each of them once.
+    /// Returns the servers with slots, each once.
     pub(super) fn primaries(&self) -> impl Iterator<Item = &Arc<Node>> {
         let all = self.shards.iter().map(|(_, node)| node).chain(self.moved.values());
         all.map(|node| (&*node.address, node)).collect::<BTreeMap<_, _>>().into_values()
     }
 
-    /// The server at `address`, which another server has named.
+    /// Returns the server at `address`, which another server has named.
     pub(super) fn node_at(
         &mut self,
         address: &str,
@@ -54,12 +54,12 @@ impl Map {
         Some(node)
     }
 
-    /// A server said that `node` has `slot`.
+    /// Notes that `node` has `slot`, as a server answered.
     pub(super) fn moved(&mut self, slot: u16, node: Arc<Node>) {
         self.moved.insert(slot, node);
     }
 
-    /// Takes what a server said of all slots. Servers that go on having slots keep their connections.
+    /// Replaces the map by a server's answer. Servers that still have slots keep their connections.
     pub(super) fn replace(&mut self, shards: Vec<Shard>, make: impl Fn(&str) -> Option<Node>) {
         let mut known = std::mem::take(&mut self.newcomers);
         known.extend(self.primaries().map(|node| (node.address.clone(), node.clone())));
@@ -77,8 +77,8 @@ impl Map {
         self.shards.sort_by_key(|(slots, _)| *slots.start());
     }
 
-    /// Returns the servers to ask for the map: another first each time, since a server may be the last to learn of a
-    /// change; the hosts of the URL last.
+    /// Returns the servers to ask for the map, in another order each time, since a server may be the last to learn of
+    /// a change. The hosts of the URL are last.
     pub(super) fn next_to_ask(&mut self, hosts: &[String]) -> Vec<String> {
         self.looks += 1;
         let mut servers: Vec<String> = self.servers.iter().cloned().collect();

@@ -1,29 +1,29 @@
 //! A Redis Cluster: many servers, each of which keeps the locks of some slots.
 //!
-//! All keys of a lock are in one slot (see [`keys`](crate::protocol::keys)), so each request is for one server. The map of
-//! slots is the client's guess. The servers know better, and say so:
+//! All keys of a lock are in one slot (see [`keys`](crate::protocol::keys)), so each request is for one server. The
+//! client's map of slots may be outdated. The servers know better, and correct it:
 //!
-//! | the server says | what it means | what the client does |
+//! | server's answer | meaning | client's action |
 //! | --- | --- | --- |
-//! | `MOVED slot address` | the slot is there now | asks there, and looks at the map anew |
-//! | `ASK slot address` | the slot moves there, and this key has gone already | asks there this once |
-//! | `TRYAGAIN` | the slot moves, and the keys of the lock are apart for now | the call is tried again |
-//! | `CLUSTERDOWN` | no server has the slot, or a majority of servers is away | looks anew; the call is tried again |
-//! | nothing | it is gone, and a replica may have taken over | looks anew; the call is tried again |
+//! | `MOVED slot address` | the slot is there now | asks there, and reads the map again |
+//! | `ASK slot address` | the slot is moving there, and this key has gone already | asks there this once |
+//! | `TRYAGAIN` | the slot is moving, and the keys of the lock are separated for now | the call is tried again |
+//! | `CLUSTERDOWN` | no server has the slot, or a majority of servers is away | reads the map again; the call is tried again |
+//! | nothing | it is gone, and a replica may have taken over | reads the map again; the call is tried again |
 //!
 //! A server that names another has not carried out the request.
 //!
 //! # Late requests (C19)
-//! A claim may be withdrawn at another server than the one it was sent to. The two requests go over different links
-//! then, so that the withdrawal leaves a [mark](crate::operations). A late request finds the slot gone, or it came
-//! before the keys went to the other server, and what it took came along.
+//! A claim may be withdrawn at another server than its requests were sent to. The two requests then use different
+//! links, so the withdrawal leaves a [mark](crate::operations). A late request either finds the slot gone, or was
+//! carried out before the keys moved, and then its hold moved too.
 //!
 //! # Why no sharded channels
-//! A script publishes in the slots of its keys alone, if the channel is sharded. A client would need a channel for
-//! each lock that it waits for. With plain channels it has one. A server counts as listening only the clients
-//! that are connected to itself, and a waiter that nobody hears is passed over. So a client listens at each primary
-//! that keeps a lock for which it waits. A message also crosses the cluster's bus, and may come twice: the
-//! second is for nobody. A grant that counts for nothing is not published, since the bus would carry it.
+//! With sharded channels, a script publishes only in the slots of its keys, so a client would need a channel for each
+//! lock that it waits for. With plain channels it has one. But a server counts only clients that are connected to
+//! itself as listeners, and skips a waiter without a listener. So a client listens at each primary with a lock for
+//! which it waits. A message also crosses the cluster's bus, and may come twice: the second one is ignored. A grant
+//! without effect is not published, since the bus would carry it.
 
 mod map;
 mod slots;
@@ -47,7 +47,7 @@ use crate::wire::push::new_channel;
 
 const DEFAULT_PORT: u16 = 6379;
 
-/// A cluster, as far as it is known.
+/// A cluster, as far as the client knows.
 pub(crate) struct Cluster {
     known: Arc<Known>,
     lookout: Lookout,
@@ -60,7 +60,7 @@ struct Known {
 }
 
 impl Cluster {
-    /// The cluster of the hosts of a URL, none of which has been asked yet.
+    /// Returns the cluster of the hosts of a URL, none of which has been asked yet.
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, LockError> {
         let (hosts, path) = Hosts::of(options, DEFAULT_PORT)?;
         if !matches!(&*path, "" | "0") {
@@ -70,12 +70,12 @@ impl Cluster {
         Ok(Self { known: Arc::new(known), lookout: Lookout::default() })
     }
 
-    /// Asks for the servers, without which nothing can be done.
+    /// Asks for the servers. Nothing works before this.
     pub(crate) async fn look_first(&self) -> Result<(), BackendError> {
         self.known.look().await
     }
 
-    /// The server that has the slot of `key`.
+    /// Returns the server of the slot of `key`.
     pub(super) fn node_of(&self, key: &[u8]) -> Result<Arc<Node>, BackendError> {
         let node = self.known.map().node_of(slot_of(key));
         if node.as_ref().is_none_or(|node| node.connection.is_in_doubt()) {
@@ -86,7 +86,7 @@ impl Cluster {
         })
     }
 
-    /// Where a request goes that failed at `node`, if the server named another.
+    /// Returns the next server for a request that failed at `node`, if `node` named one.
     pub(super) fn redirected(
         &self,
         node: &Node,
@@ -109,11 +109,11 @@ impl Cluster {
         self.known.map().primaries().cloned().collect()
     }
 
-    /// Has the servers asked where the slots are now.
+    /// Asks the servers for the slots again.
     fn look_again(&self) {
         let known = self.known.clone();
         self.lookout.look(async move {
-            // If it fails, the next request that fails begins another look.
+            // If it fails, the next failed request begins another one.
             let _ = known.look().await;
         });
     }
@@ -128,7 +128,7 @@ impl Known {
         Ok(())
     }
 
-    /// Returns the slots by the word of the server at `address`.
+    /// Returns the slots, as the server at `address` reports them.
     async fn shards_by(&self, address: &str) -> Result<Vec<Shard>, BackendError> {
         let unusable = |error| no_server("the cluster names an address that cannot be used", error);
         let client = self.hosts.client(address).map_err(unusable)?;
@@ -142,7 +142,7 @@ impl Known {
         Some(Node::new(address.to_owned(), client, Role::Any, self.channel.clone()))
     }
 
-    /// Where `MOVED` or `ASK` sends a request. Without a host it means the one that answered.
+    /// Returns the server named in `MOVED` or `ASK`. Without a host the answering server is meant.
     fn named(
         &self,
         from: &Node,
@@ -166,7 +166,7 @@ impl Known {
     }
 }
 
-/// Splits keys into those of one slot each, by their numbers.
+/// Groups keys by slot, as numbers of the keys.
 pub(super) fn by_slot(keys: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<usize>> {
     let mut by_slot = BTreeMap::<u16, Vec<usize>>::new();
     for (number, key) in keys.enumerate() {
@@ -175,7 +175,7 @@ pub(super) fn by_slot(keys: impl Iterator<Item = Vec<u8>>) -> Vec<Vec<usize>> {
     by_slot.into_values().collect()
 }
 
-/// The host of `host:port`.
+/// Returns the host of `host:port`.
 fn host_of(address: &str) -> &str {
     address.rsplit_once(':').map_or(address, |(host, _)| host)
 }

@@ -1,4 +1,4 @@
-//! The slot of a key, and the servers of each slot by their own word.
+//! The slot of a key, and the servers of each slot, as they report them.
 
 use std::ops::RangeInclusive;
 
@@ -8,7 +8,7 @@ use redis::Value;
 use crate::protocol::error::no_server;
 use crate::topology::hosts::host_and_port;
 
-/// The slots that the same servers have.
+/// Slots with the same servers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Shard {
     pub(super) slots: RangeInclusive<u16>,
@@ -19,8 +19,8 @@ pub(super) struct Shard {
 /// Number of slots.
 const SLOTS: u16 = 16384;
 
-/// The slot of a key, as <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/> has it: what
-/// stands between the first braces counts alone, unless there is nothing.
+/// Returns the slot of a key, as in <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>:
+/// only the text between the first braces counts, unless it is empty.
 pub(super) fn slot_of(key: &[u8]) -> u16 {
     crc16(tag_of(key).unwrap_or(key)) % SLOTS
 }
@@ -50,7 +50,7 @@ pub(super) fn shards(reply: Value, host: &str) -> Result<Vec<Shard>, BackendErro
     }
 }
 
-/// `[first slot, last slot, primary, replica, …]`.
+/// Parses `[first slot, last slot, primary, replica, …]`.
 fn shard(part: Value, host: &str) -> Option<Shard> {
     let Value::Array(part) = part else { return None };
     let [Value::Int(first), Value::Int(last), primary, replicas @ ..] = &part[..] else {
@@ -61,8 +61,8 @@ fn shard(part: Value, host: &str) -> Option<Shard> {
     Some(Shard { slots, primary: server(primary, host)?, replicas })
 }
 
-/// `[host, port, …]`. A server that does not know its own host means the one that it was asked at, and `?` for the
-/// host of another.
+/// Parses `[host, port, …]`. A server that does not know its own host means the address at which it was asked. It
+/// gives `?` for the unknown host of another.
 fn server(part: &Value, asked: &str) -> Option<String> {
     let Value::Array(part) = part else { return None };
     let [host, Value::Int(port), ..] = &part[..] else { return None };
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(slot_of(b"a{"), crc16(b"a{") % SLOTS);
     }
 
-    /// A lock and its companions are in one slot, whatever braces its name has.
+    /// A lock and its companions are in one slot, for any braces in its name.
     #[test]
     fn c02_the_keys_of_a_lock_share_a_slot() {
         use redis::ToRedisArgs;

@@ -1,4 +1,4 @@
-//! The primary that sentinels name: the one server that keeps all locks, until another takes over.
+//! The primary that sentinels name. It alone keeps all locks, until another server takes over.
 //!
 //! ```text
 //!   sentinels ── "who is the primary called so, since which epoch?" ──▶ the newest address ──▶ ROLE: "master"?
@@ -6,17 +6,18 @@
 //!       └── a second has passed; or it does not answer, or takes no writes any more ───────────────┘
 //! ```
 //!
-//! All sentinels are asked, each second for as long as the client lives. One may be cut off from the others, and name
-//! the former primary, which may be a primary still: after a planned failover for ten seconds. So the newest answer
-//! rules: that of the greatest epoch, which each failover increases. An epoch that is older than what is known rules
-//! only if a majority of the sentinels has answered: an operator has set them up anew.
+//! All sentinels are asked each second while the client lives. One may be cut off from the others and name the former
+//! primary. That server may still be a primary: after a planned failover for ten seconds. So the newest answer is
+//! used: the one with the greatest epoch, which each failover increases. An answer with an older epoch than the known
+//! one is used only if a majority of the sentinels has answered: an operator has then set them up anew.
 //!
-//! If none answers, the primary that is known goes on, and is opened again as long as it is the same run of the server.
+//! If no sentinel answers, the known primary stays. Its connection is opened again as long as it is the same run of
+//! the server.
 //!
-//! A primary that was replaced is asked no more, also if its successor does not answer yet. A request that fails, or
-//! that a replica refuses, gives up its [connection](crate::wire::connection), and is asked again (C15). Until a connection is
-//! open again, each request has the sentinels asked meanwhile. A server that does not say of itself that it is the
-//! primary takes no request.
+//! A replaced primary is not asked any more, even if its successor does not answer yet. A request that fails, or that
+//! a replica refuses, gives up its [connection](crate::wire::connection), and is repeated (C15). Until a connection
+//! is open again, each request makes the client ask the sentinels. A server that does not report itself as primary
+//! gets no request.
 
 mod told;
 
@@ -48,24 +49,24 @@ const DEFAULT_PORT: u16 = 26379;
 /// Interval at which the sentinels are asked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Least time between two questions to them.
+/// Least time between two questions to the sentinels.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A sentinel is waited for this long once another has answered.
+/// Longest wait for a sentinel once another has answered.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// The sentinels, before any of them was asked.
 pub(crate) struct Sentinels {
-    /// The connections, and the address of each.
+    /// The connections to the sentinels, and the address of each.
     all: Vec<(String, Connection)>,
-    /// Their name of the primary.
+    /// The sentinels' name of the primary.
     name: String,
-    /// The part of the URL that is the same for all servers that may be the primary.
+    /// The common part of the URL for all servers that may become the primary.
     servers: Hosts,
     channel: Arc<str>,
 }
 
-/// The primary, as far as it is known.
+/// The primary, as far as the client knows.
 pub(crate) struct Watched {
     known: Arc<Known>,
     /// The task that asks the sentinels.
@@ -75,7 +76,7 @@ pub(crate) struct Watched {
 struct Known {
     sentinels: Sentinels,
     primary: Mutex<Primary>,
-    /// Told when the sentinels are to be asked at once.
+    /// Signalled when the sentinels must be asked at once.
     doubt: Notify,
 }
 
@@ -83,7 +84,7 @@ struct Known {
 struct Primary {
     node: Arc<Node>,
     epoch: u64,
-    /// The run of the server, once it was asked; nothing if it does not tell.
+    /// The run of the server, once it was asked; `None` if it does not report one.
     run: Option<String>,
 }
 
@@ -92,7 +93,7 @@ impl Primary {
         Self { node: Arc::new(node), epoch, run: None }
     }
 
-    /// Asks once for the run of a server that answers. One that is silent holds up no look at the sentinels.
+    /// Asks once for the run of a server that answers. A silent server delays no look at the sentinels.
     async fn identify(&mut self) {
         if self.run.is_none() && !self.node.connection.is_in_doubt() {
             self.run = match timeout(PATIENCE, run_of(&self.node)).await {
@@ -112,7 +113,7 @@ async fn run_of(node: &Node) -> Result<String, BackendError> {
 }
 
 impl Sentinels {
-    /// The sentinels of a URL.
+    /// Returns the sentinels of a URL.
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, LockError> {
         let mut parameters = options.parameters();
         let mut taken = |key| parameters.take(key).unwrap_or_default();
@@ -134,7 +135,7 @@ impl Sentinels {
         Ok(Self { all: all?, name, servers, channel: new_channel() })
     }
 
-    /// Asks for the primary, without which nothing can be done.
+    /// Asks for the primary. Nothing works before this.
     pub(crate) async fn find(self) -> Result<Watched, BackendError> {
         let Named { address, epoch, .. } = self.ask().await.newest(None)?;
         let node = self.node_at(address)?;
@@ -148,7 +149,7 @@ impl Sentinels {
         Ok(watched)
     }
 
-    /// Asks all of them. Those that are slow are not waited for.
+    /// Asks all sentinels, and does not wait for slow ones.
     async fn ask(&self) -> Told {
         let mut asked: FuturesUnordered<_> = self.all.iter().map(|one| self.ask_one(one)).collect();
         let (mut named, mut error) = (Vec::new(), None);
@@ -158,7 +159,7 @@ impl Sentinels {
                 biased;
                 answer = asked.next() => match answer {
                     Some(Ok(answer)) => named.push(answer),
-                    // A refusal tells more than silence.
+                    // A refusal is a better error than silence.
                     Some(Err(failed)) if error.is_none() || !failed.is_transient() => {
                         error = Some(failed);
                     }
@@ -179,7 +180,7 @@ impl Sentinels {
             command.arg(question).arg(&self.name);
             sentinel.send(command).await.map_err(refused)
         };
-        // The epoch comes first: while a failover is under way, it may be older than the address, and never newer.
+        // The epoch is read first: during a failover it may be older than the address, but never newer.
         let state = ask("MASTER").await?;
         let state: HashMap<String, String> = reply::read(state, "the state of the primary")?;
         let number = |key| state.get(key).and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -216,7 +217,7 @@ fn refused(error: RequestError) -> BackendError {
 impl Known {
     async fn watch(&self) {
         loop {
-            // Whichever comes first.
+            // One of the two ends the wait.
             let _ = timeout(LOOK_INTERVAL, self.doubt.notified()).await;
             // If it fails, the next look may succeed.
             let _ = self.look().await;
@@ -236,11 +237,11 @@ impl Known {
                     false => Primary { epoch, ..known },
                 }
             }
-            // P2: from now on the former primary grants and renews nothing, whatever it says of itself.
+            // P2: from now on the former primary grants and renews nothing, whatever role it reports.
             Ok(Named { address, epoch, .. }) => {
                 Primary::new(self.sentinels.node_at(address)?, epoch)
             }
-            // Nobody says that it was replaced. It has its data if it is the same run.
+            // No sentinel reports a replacement. The server has its data if it is the same run.
             Err(error) if is_in_doubt => {
                 let node = self.opened(known.node.address.clone()).await?;
                 let run = Some(run_of(&node).await?).filter(|run| known.run.as_ref() == Some(run));
@@ -249,13 +250,13 @@ impl Known {
             Err(error) => return Err(error),
         };
         *self.primary() = primary.clone();
-        // Not before requests may go there: it takes a reply.
+        // This waits for a reply, so it comes before the first requests.
         primary.identify().await;
         *self.primary() = primary;
         Ok(())
     }
 
-    /// A server that says of itself that it is the primary.
+    /// Connects to a server that reports itself as primary.
     async fn opened(&self, address: String) -> Result<Node, BackendError> {
         let node = self.sentinels.node_at(address)?;
         node.send(cmd("PING")).await?;
@@ -268,7 +269,7 @@ impl Known {
 }
 
 impl Watched {
-    /// Has the sentinels asked from now on, unless they are.
+    /// Starts the task that asks the sentinels, unless it runs.
     fn keep_watching(&self) {
         let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
         // The watch ended if its runtime did.
@@ -280,11 +281,11 @@ impl Watched {
 }
 
 impl Watched {
-    /// The primary, to which a request goes.
+    /// Returns the primary for a request.
     pub(super) fn node(&self) -> Result<Arc<Node>, BackendError> {
         self.keep_watching();
         let primary = self.current();
-        // The primary may be back without its data, while another has taken over: the sentinels know.
+        // The primary may be back without its data, after another has taken over: the sentinels know.
         if primary.connection.is_in_doubt() {
             self.known.doubt.notify_one();
             return Err(no_server("the primary failed", "the sentinels are asked for it"));
@@ -292,12 +293,12 @@ impl Watched {
         Ok(primary)
     }
 
-    /// The primary that is known, also if it failed.
+    /// Returns the known primary, even if it failed.
     pub(super) fn current(&self) -> Arc<Node> {
         self.known.primary().node.clone()
     }
 
-    /// C31: asks all sentinels anew.
+    /// C31: asks all sentinels again.
     pub(super) async fn examine(&self) -> Finding {
         let sentinels = &self.known.sentinels;
         sentinels.ask().await.finding(sentinels.all.len())

@@ -1,4 +1,4 @@
-//! Answers of the sentinels about the primary, and the choice of the one that rules.
+//! Answers of the sentinels about the primary, and the choice of one answer.
 
 use lock_core::{BackendError, Finding};
 
@@ -17,14 +17,14 @@ pub(super) struct Named {
 
 /// Answers of the sentinels to one question.
 pub(super) struct Told {
-    /// In the order in which they answered, with the address of each.
+    /// In the order of the answers, with the address of each sentinel.
     pub(super) named: Vec<(String, Named)>,
-    /// Why the first of the others did not answer.
+    /// The error of the first sentinel without an answer.
     pub(super) error: Option<BackendError>,
 }
 
 impl Told {
-    /// The answer that rules, where `known` is the address and the epoch that ruled before.
+    /// Returns the answer to use. `known` is the address and the epoch that were used before.
     pub(super) fn newest(self, known: Option<(&str, u64)>) -> Result<Named, BackendError> {
         let sentinels = self.named.iter().map(|(_, named)| named.sentinels).max().unwrap_or(0);
         let has_majority = self.named.len() > sentinels / 2;
@@ -39,7 +39,7 @@ impl Told {
         newest.filter(rules).ok_or_else(|| self.error.unwrap_or_else(stale))
     }
 
-    /// C31: whether they agree.
+    /// C31: checks that the sentinels agree.
     pub(super) fn finding(&self, all: usize) -> Finding {
         let answers = self.named.len();
         let Some((_, first)) = self.named.first() else {
@@ -82,13 +82,13 @@ mod tests {
         for (answers, known, expected) in [
             (&[("a", 1), ("b", 2), ("b", 2)][..], Some(("a", 1)), Some("b")),
             (&[("a", 1), ("b", 2), ("b", 2)], None, Some("b")),
-            // One sentinel may hear of a failover before the others do.
+            // One sentinel may learn of a failover before the others do.
             (&[("b", 2), ("a", 1), ("a", 1)], Some(("a", 1)), Some("b")),
-            // A stale sentinel that alone answers takes nobody back.
+            // A single stale sentinel does not bring back the former primary.
             (&[("a", 1)], Some(("b", 2)), None),
             (&[("a", 1)], Some(("a", 1)), Some("a")),
             (&[("a", 1)], None, Some("a")),
-            // While a failover is under way an address may come without its epoch.
+            // During a failover an address may come before its epoch.
             (&[("b", 1), ("a", 1), ("a", 1)], Some(("a", 1)), Some("a")),
             // The sentinels were set up anew.
             (&[("b", 0), ("b", 0)], Some(("a", 5)), Some("b")),
