@@ -5,28 +5,28 @@ use async_trait::async_trait;
 use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockError, LockRequest};
 
-/// The extensions of a backend that a test demands.
+/// Extensions of a backend that a test requires.
 ///
 /// # Panics
-/// Each of them panics if the backend cannot do that.
+/// Each method panics if the backend cannot do it.
 #[allow(clippy::expect_used)]
 pub trait Expect: DistributedLock {
-    /// Returns the operators' part.
+    /// Returns the interface for operators.
     fn expect_admin(&self) -> &dyn LockAdmin {
         self.admin().expect("a backend that shows its locks")
     }
 
-    /// The tokens that it reserves.
+    /// Returns the interface that reserves tokens.
     fn expect_token_ranges(&self) -> &dyn ReservesTokens {
         self.token_ranges().expect("a backend that reserves tokens")
     }
 
-    /// The runs that it records.
+    /// Returns the interface that records runs.
     fn expect_run_records(&self) -> &dyn RecordsRuns {
         self.run_records().expect("a backend that records runs")
     }
 
-    /// Several locks by one request.
+    /// Returns the interface that acquires several locks in one request.
     fn expect_several(&self) -> &dyn AcquiresSeveral {
         self.several().expect("a backend that grants several locks in one request")
     }
@@ -37,7 +37,7 @@ impl<L: DistributedLock + ?Sized> Expect for L {}
 /// Acquires leases that no guard renews.
 #[async_trait]
 pub trait LeaseExt: DistributedLock + Clone {
-    /// Acquires a lock by a client of its own, and [detaches](lock_core::LockGuard::detach) the lease.
+    /// Acquires a lock with a new client, and [detaches](lock_core::LockGuard::detach) the lease.
     ///
     /// # Errors
     /// As [`LockClient::acquire`].

@@ -23,7 +23,7 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// ```
 ///
 /// # Panics
-/// If it is still false after `limit`; the text says `what` did not come true.
+/// If it is still false after `limit`; the text has `what`.
 pub async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut() -> bool) {
     let deadline = Instant::now() + limit;
     while !holds().await {

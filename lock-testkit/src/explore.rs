@@ -4,21 +4,21 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-/// A protocol, as the states that it can be in and the steps from one to the next.
+/// A protocol, as its states and the steps between them.
 pub trait Model {
-    /// All there is to know at one moment.
+    /// All facts of one moment.
     type State: Clone + Debug + Eq + Hash;
 
-    /// Where it begins.
+    /// Returns the first state.
     fn start(&self) -> Self::State;
 
-    /// Each state that may come next, with the name of the step.
+    /// Returns each possible next state, with the name of the step.
     fn steps(&self, state: &Self::State) -> Vec<(String, Self::State)>;
 
     /// Returns the fault of a state, if there is one.
     fn wrong(&self, state: &Self::State) -> Option<String>;
 
-    /// Returns true if everybody has got what they wanted. Each state must be able to come to such a one.
+    /// Returns true if all participants have reached their goal. Each state must be able to reach such a state.
     fn is_done(&self, state: &Self::State) -> bool;
 }
 
@@ -34,7 +34,7 @@ pub struct Explored {
 /// Visits all states, those of the fewest steps first.
 ///
 /// # Errors
-/// The shortest way to a state that is wrong, or to one from which not everybody can get what they want.
+/// The shortest way to a wrong state, or to one from which no way leads to the goal.
 pub fn explore<M: Model>(model: &M) -> Result<Explored, String> {
     let mut search = Search { found: Vec::new(), numbers: HashMap::new(), edges: Vec::new() };
     search.note(model.start(), None);
@@ -58,7 +58,7 @@ pub fn explore<M: Model>(model: &M) -> Result<Explored, String> {
     }
 }
 
-/// The step before, by which a state was found first.
+/// The step by which a state was first found, with the number of the state before.
 type Before = Option<(usize, String)>;
 
 struct Search<S> {
@@ -68,7 +68,7 @@ struct Search<S> {
 }
 
 impl<S: Clone + Debug + Eq + Hash> Search<S> {
-    /// The number of a state, and whether it is seen for the first time.
+    /// Returns the number of a state, and true if it is new.
     fn note(&mut self, state: S, before: Before) -> (usize, bool) {
         if let Some(number) = self.numbers.get(&state) {
             return (*number, false);
@@ -89,7 +89,7 @@ impl<S: Clone + Debug + Eq + Hash> Search<S> {
         format!("{}; then {:?}", steps.join(", "), self.found[number].0)
     }
 
-    /// The first state from which no way leads to one that is done.
+    /// Returns the first state from which no way leads to the goal.
     fn stuck(&self, is_done: impl Fn(&S) -> bool) -> Option<usize> {
         let mut before = vec![Vec::new(); self.found.len()];
         for (from, to) in &self.edges {

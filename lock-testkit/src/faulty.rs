@@ -1,4 +1,4 @@
-//! A backend that fails when a test says so.
+//! A backend that fails on demand.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::future::pending;
@@ -62,16 +62,16 @@ pub enum Fault {
     Panic,
 }
 
-/// Foreign value in the place of a lock (C49).
+/// Foreign value in a lock's place (C49).
 #[derive(Clone, Copy, Debug)]
 pub enum Foreign {
-    /// A key that could be a lock's, without a TTL: it holds the lock until it is evicted.
+    /// A key without a TTL that could be a lock's: it holds the lock until it is evicted.
     KeyWithoutTtl,
-    /// Something that is no lock.
+    /// A value that is no lock.
     NoLock,
 }
 
-/// A backend between the client and a real one that fails when a test says so, and counts calls.
+/// A backend between the client and a real one. It fails on demand, and counts calls.
 #[derive(Clone, Debug)]
 pub struct Faulty {
     backend: Arc<dyn DistributedLock>,
@@ -94,53 +94,53 @@ struct Plan {
 }
 
 impl Faulty {
-    /// Passes everything on to `backend` until told otherwise.
+    /// Passes all calls on to `backend` at first.
     pub fn new(backend: Arc<dyn DistributedLock>) -> Self {
         Self { backend, plan: Arc::default(), losses: watch::Sender::default() }
     }
 
-    /// The next call of `operation` that has no fault yet meets `fault`.
+    /// Lets the next call of `operation` without a fault meet `fault`.
     pub fn once(&self, operation: Operation, fault: Fault) {
         self.plan().once.entry(operation).or_default().push_back(fault);
     }
 
-    /// Every further call of `operation` meets `fault`.
+    /// Lets every further call of `operation` meet `fault`.
     pub fn always(&self, operation: Operation, fault: Fault) {
         self.plan().always.insert(operation, fault);
     }
 
-    /// From now on the server refuses every batch of renewals with this lock in it.
+    /// Makes the server refuse every later batch of renewals with this lock.
     pub fn refuse_to_extend(&self, name: &LockName) {
         self.plan().unextendable = Some(name.clone());
     }
 
-    /// From now on no request about this lock is carried out or answered, as if something outside had
-    /// locked what the backend must lock for it.
+    /// Lets no later request about this lock be carried out or answered, as if something outside had locked the
+    /// backend's data.
     pub fn jam(&self, name: &LockName) {
         self.plan().jammed.insert(name.clone());
     }
 
-    /// From now on this lock is on the server with this number.
+    /// Moves this lock to the server with this number.
     pub fn move_to(&self, name: &LockName, server: u64) {
         self.plan().servers.insert(name.clone(), server);
     }
 
-    /// From now on this is in the place of a lock that nobody holds.
+    /// Puts this in the place of a lock that nobody holds.
     pub fn put(&self, name: &LockName, foreign: Foreign) {
         self.plan().foreign.insert(name.clone(), foreign);
     }
 
-    /// The next inspection is answered with this state of earlier, as by a replica that lags.
+    /// Lets the next inspection return this earlier state, as from a lagging replica.
     pub fn answer_late(&self, state: LockState) {
         self.plan().late_states.push_back(state);
     }
 
-    /// Nobody who begins to watch a lock from now on is told of its changes.
+    /// Sends no signals of changes to later watches.
     pub fn tell_no_changes(&self) {
         self.plan().is_deaf = true;
     }
 
-    /// The backend sees that the holds of `name` are over, and how.
+    /// Lets the backend see that the holds of `name` are over, for this reason.
     pub fn see_loss(&self, name: &LockName, reason: LostReason) {
         self.losses.send_modify(|losses| {
             losses.insert(name.clone(), reason);
@@ -152,7 +152,7 @@ impl Faulty {
         self.losses.receiver_count()
     }
 
-    /// No further call fails.
+    /// Lets no further call fail.
     pub fn heal(&self) {
         let mut plan = self.plan();
         plan.once.clear();
@@ -165,7 +165,7 @@ impl Faulty {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
     }
 
-    /// The claim that was tried last, to try it again behind the client's back.
+    /// Returns the last tried claim, so that a test can repeat it without the client.
     pub fn last_claim(&self) -> Option<Claim> {
         self.plan().last_claim.clone()
     }
@@ -181,7 +181,7 @@ impl Faulty {
         once.or_else(|| plan.always.get(&operation).copied())
     }
 
-    /// Returns true if a key without a TTL holds the lock. Something else than a lock is an error.
+    /// Returns true if a key without a TTL holds the lock. A value that is no lock is an error.
     fn is_stuck(&self, name: &LockName) -> Result<bool, BackendError> {
         match self.plan().foreign.get(name) {
             None => Ok(false),
@@ -192,7 +192,7 @@ impl Faulty {
         }
     }
 
-    /// A call about one lock, which may be jammed.
+    /// Makes a call about one lock, which may be jammed.
     async fn call_about<T>(
         &self,
         name: &LockName,
@@ -217,7 +217,7 @@ impl Faulty {
             Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
             Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
             Some(Fault::Silence) => pending().await,
-            // Without the hook, whose backtrace takes longer than the TTL of a test.
+            // Without the panic hook, whose backtrace takes longer than a test's TTL.
             Some(Fault::Panic) => std::panic::resume_unwind(Box::new("a panic of the test")),
             Some(Fault::SilenceAfter) => {
                 let _ = request.await;
@@ -232,7 +232,7 @@ impl Faulty {
     }
 }
 
-/// Contention on a lock that a key without a TTL holds.
+/// Returns the contention on a lock that a key without a TTL holds.
 fn stuck() -> Contention {
     let mut contention = Contention::unknown();
     contention.foreign_without_ttl = true;
@@ -247,7 +247,7 @@ fn failure(outcome: Outcome) -> BackendError {
     BackendError::transient("faulty", outcome, "a fault of the test", "injected")
 }
 
-/// Returns the ability of the backend behind. This one offers only the abilities of the other.
+/// Returns the ability of the inner backend. This one has only the abilities of the inner one.
 fn able<T>(can: Option<T>) -> Result<T, BackendError> {
     can.ok_or_else(|| failure(Outcome::NotApplied))
 }

@@ -1,18 +1,18 @@
-//! Tools to test locks: a suite that holds a backend to the contract, real servers, a network that loses, delays and
-//! cuts, and a backend that fails when a test says so.
+//! Tools to test locks: a suite that tests a backend against the contract, real servers, a network that loses, delays
+//! and cuts, and a backend that fails on demand.
 //!
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
 //! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.
-//! - [`faults`]: one function per behaviour of servers that die, stop, restart or are not reached.
-//! - [`chaos`]: histories under random faults, and a checker that judges them.
+//! - [`broken`]: backends that are broken on purpose, with the case of the suite that refuses each.
+//! - [`faults`]: one function per behaviour with servers that die, stop, restart or are unreachable.
 //! - [`explore`]: an exhaustive search of a small model of a protocol.
 //! - [`Faulty`]: a backend between the client and a real one, which fails on demand.
-//! - [`servers`]: a Redis, etcd, Postgres or ZooKeeper of one's own, which ends with the test.
-//! - [`Proxy`]: a network that loses, delays and cuts, at the test's word.
+//! - [`servers`]: a Redis, etcd, Postgres or ZooKeeper for the test alone, which ends with it.
+//! - [`Proxy`]: a network that loses, delays and cuts on demand.
 //! - [`process`]: programs on a tether, and another role of the same test binary.
 //! - [`eventually()`]: waits for a condition, and names it if it does not come.
 //!
-//! What cannot be set up is a panic that says what to install. Nothing is ever skipped.
+//! A missing program is a panic with the package to install. Nothing is ever skipped.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod backend_ext;

@@ -18,7 +18,7 @@ use tokio::try_join;
 pub use self::mode::Mode;
 use crate::proxy::lane::{Direction, Lane};
 
-/// A TCP proxy on a port of its own, whose [`Mode`] a test changes as it goes.
+/// A TCP proxy on its own port. A test changes its [`Mode`] at any time.
 ///
 /// It runs on the test's runtime, so a test that blocks its only thread blocks the network too. Its
 /// tasks and connections end when it is dropped.
@@ -30,7 +30,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Starts a proxy before the server at `upstream`. It passes everything at first.
+    /// Starts a proxy before the server at `upstream`. It passes all bytes at first.
     ///
     /// # Panics
     /// If no port can be had.
@@ -39,13 +39,13 @@ impl Proxy {
         Self::at(listener.expect("a port can be had"), upstream)
     }
 
-    /// Starts a proxy at the port of the server at `upstream`, on a loopback address of its own. It is for servers
-    /// that tell clients their port, but not their address. Linux alone has so many loopback addresses.
+    /// Starts a proxy at the port of the server at `upstream`, on another loopback address. It is for servers that
+    /// report their port to clients, but not their address. Only Linux has so many loopback addresses.
     ///
     /// # Panics
     /// If no address can be had.
     pub async fn start_beside(upstream: SocketAddr) -> Self {
-        // The first is the server's own.
+        // The first address is the server's.
         static TAKEN: AtomicU32 = AtomicU32::new(1);
         let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let address = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + number);
@@ -60,12 +60,12 @@ impl Proxy {
         Self { address, network, acceptor }
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where clients of Redis connect.
+    /// Returns the URL for clients of Redis.
     pub fn url(&self) -> String {
         format!("redis://{}/", self.address)
     }
@@ -77,14 +77,12 @@ impl Proxy {
         links.set_existing(mode);
     }
 
-    /// Sets the mode of the connections that exist, and leaves new ones as they were: a path that
-    /// went dead while others work.
+    /// Sets the mode of the existing connections, and not of new ones: like a dead path while others work.
     pub fn set_existing(&self, mode: Mode) {
         self.network.links().set_existing(mode);
     }
 
-    /// Leads new connections to the server at `upstream`, as a name does whose address changes. Those that exist stay
-    /// where they are.
+    /// Leads new connections to the server at `upstream`, like a host name whose address changes. Existing ones stay.
     pub fn lead_to(&self, upstream: SocketAddr) {
         self.network.links().upstream = upstream;
     }
@@ -169,7 +167,7 @@ async fn accept(listener: TcpListener, network: Arc<Network>) {
     loop {
         match listener.accept().await {
             Ok((client, _)) => admit(client, &network),
-            // Out of descriptors, mostly: that passes when some connection ends.
+            // Mostly no file descriptors are left: this passes when a connection ends.
             Err(_) => sleep(Duration::from_millis(10)).await,
         }
     }
@@ -178,7 +176,7 @@ async fn accept(listener: TcpListener, network: Arc<Network>) {
 fn admit(client: TcpStream, network: &Arc<Network>) {
     let mut links = network.links();
     if links.mode_of_new == Mode::Refuse {
-        // Without lingering a close is a reset.
+        // Without lingering, a close is a reset.
         let _ = client.set_zero_linger();
         return;
     }

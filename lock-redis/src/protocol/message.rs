@@ -16,7 +16,7 @@ pub(crate) enum Message {
     Command(Cmd),
     /// Several of them may share a call, to a single server that probably knows the script.
     Acquire(Acquiring),
-    /// As `Acquire`.
+    /// Like `Acquire`.
     Release(Releasing),
 }
 

@@ -1,4 +1,4 @@
-//! Batches of renewals that are mixed up.
+//! Mixed-up batches of renewals.
 
 use async_trait::async_trait;
 use lock_core::DistributedLock;
@@ -6,7 +6,7 @@ use lock_core::backend::{Extension, Renewal};
 
 use super::flaw::{Answer, Flaw, Sound};
 
-/// Asks, or answers, otherwise than it was asked.
+/// Changes the questions or the answers of a batch.
 #[derive(Debug)]
 pub(super) struct Batches {
     asked: fn(Vec<Renewal>) -> Vec<Renewal>,
@@ -23,12 +23,12 @@ impl Batches {
     }
 }
 
-/// As rows come that were selected without an order.
+/// Returns the answers in another order, like rows that were selected without an order.
 pub(super) fn in_another_order(answers: Vec<Answer>) -> Vec<Answer> {
     answers.into_iter().rev().collect()
 }
 
-/// As a transaction does that a lost hold rolls back.
+/// Loses all holds if one is lost, like a transaction that is rolled back.
 pub(super) fn all_or_none(mut answers: Vec<Answer>) -> Vec<Answer> {
     if answers.iter().any(is_lost) {
         answers.fill(Ok(Extension::Lost));
@@ -36,13 +36,13 @@ pub(super) fn all_or_none(mut answers: Vec<Answer>) -> Vec<Answer> {
     answers
 }
 
-/// As an `UPDATE … RETURNING` does.
+/// Returns only the successful answers, like `UPDATE … RETURNING`.
 pub(super) fn only_the_extended(mut answers: Vec<Answer>) -> Vec<Answer> {
     answers.retain(|answer| !is_lost(answer));
     answers
 }
 
-/// As one `UPDATE` for all does.
+/// Uses one TTL for all holds, like a single `UPDATE`.
 pub(super) fn one_ttl_for_all(mut renewals: Vec<Renewal>) -> Vec<Renewal> {
     if let Some(first) = renewals.first().map(|first| first.ttl) {
         renewals.iter_mut().for_each(|renewal| renewal.ttl = first);

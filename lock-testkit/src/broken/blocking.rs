@@ -8,10 +8,10 @@ use lock_core::LockAdmin;
 
 use super::flaw::{Flaw, Listed, Sound};
 
-/// Time that a disk takes, or a server nearby.
+/// Delay of a disk, or of a server nearby.
 const TAKES: Duration = Duration::from_millis(20);
 
-/// Waits for its disk on the caller's thread, in each call.
+/// Waits for its disk on the caller's thread in each call.
 #[derive(Debug)]
 pub(super) struct Blocking;
 
@@ -21,7 +21,7 @@ impl Flaw for Blocking {
     }
 }
 
-/// Waits for its disk on the caller's thread, where it lists the locks alone.
+/// Waits for its disk on the caller's thread, but only to list the locks.
 #[derive(Debug)]
 pub(super) struct BlockingList;
 

@@ -30,7 +30,7 @@ use super::watching::{
 };
 use super::withdrawals::{RefusedForNow, Remembered, WithdrawalOfAnyOwner};
 
-/// A way to break a backend, and how the suite refuses it.
+/// A way to break a backend, and the case of the suite that refuses it.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Break {
@@ -38,13 +38,13 @@ pub struct Break {
     pub name: &'static str,
     /// The case of the suite that refuses it.
     pub case: &'static str,
-    /// Part of what the case says: what was expected of whom.
+    /// Part of the case's message: the expected behaviour.
     pub expected: &'static str,
-    /// Makes a broken backend, with a store of its own.
+    /// Makes a broken backend with its own store.
     pub make: fn() -> Arc<dyn DistributedLock>,
 }
 
-/// The sound backend, in the same wrapper as the broken ones: all cases accept it.
+/// Returns the sound backend, in the same wrapper as the broken ones: all cases accept it.
 pub fn unbroken() -> Arc<dyn DistributedLock> {
     flawed(Flawless)
 }

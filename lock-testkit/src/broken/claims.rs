@@ -1,4 +1,4 @@
-//! The last claim that was granted each lock: what a sound store of owners' digits does not tell.
+//! The last granted claim of each lock, which a sound store with short owner digits does not show.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{LockName, OwnerId};
 
-/// The claim that was granted each lock last, until it is ended. Its expiry goes unnoticed.
+/// The last granted claim of each lock, until its hold is ended. Expiries are not noticed.
 #[derive(Debug, Default)]
 pub(super) struct Claims(Mutex<HashMap<LockName, Claim>>);
 
 impl Claims {
-    /// Notes what an attempt came to.
+    /// Notes the outcome of an attempt.
     pub(super) fn note(&self, claim: &Claim, attempt: &Attempt) {
         if matches!(attempt, Attempt::Granted(_)) {
             self.lock().insert(claim.name.clone(), claim.clone());
@@ -22,12 +22,12 @@ impl Claims {
         self.lock().get(name).cloned()
     }
 
-    /// The names of all of them.
+    /// Returns the names of all these locks.
     pub(super) fn names(&self) -> Vec<LockName> {
         self.lock().keys().cloned().collect()
     }
 
-    /// The hold of `owner` was ended.
+    /// Notes that the hold of `owner` was ended.
     pub(super) fn ended_by(&self, name: &LockName, owner: OwnerId) {
         let mut claims = self.lock();
         if claims.get(name).is_some_and(|claim| claim.owner == owner) {
@@ -35,7 +35,7 @@ impl Claims {
         }
     }
 
-    /// The hold was ended, whose ever it was.
+    /// Notes that the hold was ended, for any owner.
     pub(super) fn ended(&self, name: &LockName) {
         self.lock().remove(name);
     }

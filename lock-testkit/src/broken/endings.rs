@@ -1,4 +1,4 @@
-//! Releases and evictions that end, or tell, something else.
+//! Releases and evictions that end the wrong hold, or report the wrong result.
 
 use async_trait::async_trait;
 use lock_core::backend::Release;
@@ -18,7 +18,7 @@ impl Flaw for ReleaseOfAnyOwner {
     }
 }
 
-/// A release says that it ended a hold, also where there was none.
+/// A release reports that it ended a hold, even if there was none.
 #[derive(Debug)]
 pub(super) struct AlwaysReleased;
 
@@ -30,7 +30,7 @@ impl Flaw for AlwaysReleased {
     }
 }
 
-/// An eviction does not tell whose hold it ended.
+/// An eviction does not report the former holders.
 #[derive(Debug)]
 pub(super) struct EvictionTellsNobody;
 

@@ -1,4 +1,4 @@
-//! Two steps where one is needed.
+//! Two steps in place of one atomic step.
 
 use async_trait::async_trait;
 use lock_core::backend::Claim;
@@ -7,7 +7,7 @@ use tokio::task::yield_now;
 
 use super::flaw::{Flaw, Sound, Tried, Waiter};
 
-/// Reads who holds the lock in one transaction, and writes the new owner in another.
+/// Reads the holder of the lock in one transaction, and writes the new owner in another.
 #[derive(Debug)]
 pub(super) struct CheckThenGrant;
 
@@ -15,7 +15,7 @@ pub(super) struct CheckThenGrant;
 impl Flaw for CheckThenGrant {
     async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         if sound.inspect(&claim.name).await?.holder().is_none() {
-            // The write comes after this time.
+            // The write comes later.
             yield_now().await;
             sound.evict(&claim.name, &Whom::All).await?;
         }

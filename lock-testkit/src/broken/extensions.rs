@@ -1,4 +1,4 @@
-//! Extensions of what is not the caller's, or not any more.
+//! Extensions of a hold that is not the caller's, or not any more.
 
 use async_trait::async_trait;
 use lock_core::backend::DistributedLockExt;
@@ -7,7 +7,7 @@ use lock_core::{DistributedLock, LockAdmin};
 
 use super::flaw::{Answer, Flaw, Sound};
 
-/// Whoever knows the token extends the hold.
+/// Everybody who knows the token can extend the hold.
 #[derive(Debug)]
 pub(super) struct AnyOwnerExtends;
 
@@ -24,7 +24,7 @@ impl Flaw for AnyOwnerExtends {
     }
 }
 
-/// A lost hold lasts on once its owner holds the lock again.
+/// A lost hold is extended if its owner holds the lock again.
 #[derive(Debug)]
 pub(super) struct AnyTokenExtends;
 
@@ -41,7 +41,7 @@ impl Flaw for AnyTokenExtends {
     }
 }
 
-/// A row that nobody took over is extended, though it expired.
+/// An expired row is extended if nobody has replaced it.
 #[derive(Debug)]
 pub(super) struct ExtensionRevives;
 

@@ -1,4 +1,4 @@
-//! A sound backend of which something is replaced.
+//! A sound backend with some operations replaced.
 
 use std::fmt::Debug;
 use std::ops::Deref;
@@ -28,7 +28,7 @@ pub(super) type Withdrawn = Result<(), BackendError>;
 /// Answer to a listing.
 pub(super) type Listed = Result<Vec<LockState>, BackendError>;
 
-/// Whose holds an eviction ended.
+/// The holders whose holds an eviction ended.
 pub(super) type Evicted = Result<Vec<Holder>, BackendError>;
 
 /// Answer to one renewal.
@@ -37,7 +37,7 @@ pub(super) type Answer = Result<Extension, BackendError>;
 /// The waiter to wake, if any.
 pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
 
-/// The backend that does all that is not replaced, and what it does not tell of its holds.
+/// The backend for all operations that are not replaced, and the claims that it does not show.
 #[derive(Debug, Default)]
 pub(super) struct Sound {
     backend: MemoryBackend,
@@ -45,14 +45,14 @@ pub(super) struct Sound {
 }
 
 impl Sound {
-    /// The token of `owner`, if it holds the lock.
+    /// Returns the token of `owner`, if it holds the lock.
     pub(super) async fn own_token(
         &self,
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Option<FencingToken>, BackendError> {
         let holders = self.backend.inspect(name).await?.holders;
-        // An inspection shows the first digits of its owner.
+        // An inspection shows the first digits of the owner id.
         let is_own = |holder: &Holder| holder.owner.as_deref() == Some(&owner.to_string());
         Ok(holders.into_iter().find(is_own).and_then(|holder| holder.token))
     }
@@ -69,14 +69,14 @@ impl Deref for Sound {
 /// Differences of a broken backend from the sound one: it replaces some of these operations.
 #[async_trait]
 pub(super) trait Flaw: Debug + Send + Sync + 'static {
-    /// Begins each call.
+    /// Called at the begin of each call.
     fn begin(&self) {}
 
     async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         sound.acquire(claim, waiter).await
     }
 
-    /// A flaw of attempts is to be met: each claim is asked for alone.
+    /// Grants none, so that the suite uses `acquire`, where the flaw is.
     async fn acquire_while_free(
         &self,
         sound: &Sound,
@@ -94,7 +94,7 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         sound.release(name, owner).await
     }
 
-    /// A flaw of releases is one of these too.
+    /// Releases, so that a flaw of releases shows here too.
     async fn release_or_reserve(
         &self,
         sound: &Sound,
@@ -160,7 +160,7 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
     }
 }
 
-/// The broken backend with this flaw.
+/// Returns the broken backend with this flaw.
 pub(super) fn flawed(flaw: impl Flaw) -> Arc<dyn DistributedLock> {
     Arc::new(Flawed { sound: Sound::default(), flaw })
 }
@@ -172,7 +172,7 @@ struct Flawed<F> {
 }
 
 impl<F: Flaw> Flawed<F> {
-    /// A call has begun.
+    /// Notes that a call has begun.
     fn begun(&self) -> &Sound {
         self.flaw.begin();
         &self.sound
@@ -309,7 +309,7 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
     }
 }
 
-/// Nothing is replaced: what the suite refuses of the others is their flaw, not this wrapper.
+/// Replaces nothing. It shows that the suite refuses the flaws, and not this wrapper.
 #[derive(Debug)]
 pub(super) struct Flawless;
 

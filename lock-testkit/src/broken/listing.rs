@@ -1,4 +1,4 @@
-//! Listings of other locks than those that were asked for.
+//! Listings of other locks than the requested ones.
 
 use async_trait::async_trait;
 use lock_core::{Holder, LockAdmin, LockState};
@@ -29,7 +29,7 @@ fn those(limit: usize, held: Vec<LockState>, is_chosen: impl Fn(&str) -> bool) -
     held.into_iter().filter(|state| is_chosen(state.name.as_str())).take(limit).collect()
 }
 
-/// As `LIKE` does with a `%` in the prefix.
+/// Behaves like `LIKE` with a `%` in the prefix.
 pub(super) fn with_percent(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
     those(limit, held, |name| {
         let mut parts = prefix.split('%');
@@ -41,7 +41,7 @@ pub(super) fn with_percent(prefix: &str, limit: usize, held: Vec<LockState>) -> 
     })
 }
 
-/// As `LIKE` does with a `_` in the prefix.
+/// Behaves like `LIKE` with a `_` in the prefix.
 pub(super) fn with_underscore(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
     those(limit, held, |name| {
         let is_long_enough = name.chars().count() >= prefix.chars().count();
@@ -50,19 +50,19 @@ pub(super) fn with_underscore(prefix: &str, limit: usize, held: Vec<LockState>) 
     })
 }
 
-/// As a collation does that knows no case.
+/// Behaves like a collation that ignores case.
 pub(super) fn in_any_case(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
     let prefix = prefix.to_lowercase();
     those(limit, held, |name| name.to_lowercase().starts_with(&prefix))
 }
 
-/// As the rows lie.
+/// Returns the rows unsorted.
 pub(super) fn unsorted(prefix: &str, limit: usize, mut held: Vec<LockState>) -> Vec<LockState> {
     held.reverse();
     those(limit, held, |name| name.starts_with(prefix))
 }
 
-/// As many as there are.
+/// Ignores the limit.
 pub(super) fn unbounded(prefix: &str, _limit: usize, held: Vec<LockState>) -> Vec<LockState> {
     those(usize::MAX, held, |name| name.starts_with(prefix))
 }

@@ -1,8 +1,8 @@
 //! Backends that are broken on purpose, each in one way that an author may overlook.
 //!
-//! They show what the [conformance suite](crate::conformance) refuses: [`BREAKS`] names for each the case
-//! that fails, and what it says. Each does what the memory backend does, but for its flaw. Who writes a
-//! case of their own can see by them that it bites.
+//! They show the behaviours that the [conformance suite](crate::conformance) refuses: [`BREAKS`] names, for each
+//! backend, the case that fails and its message. Each behaves like the memory backend, except for its flaw. Authors
+//! of new cases can use them to check that a case can fail.
 
 mod batches;
 mod blocking;

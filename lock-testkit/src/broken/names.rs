@@ -6,7 +6,7 @@ use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, O
 
 use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
 
-/// Stores another name for each, by which some become the same.
+/// Stores each name in a changed form, so that some names become equal.
 #[derive(Debug)]
 pub(super) struct Names {
     stored: fn(&str) -> String,
@@ -22,17 +22,17 @@ impl Names {
     }
 }
 
-/// As a collation does that knows no case.
+/// Behaves like a collation that ignores case.
 pub(super) fn in_lower_case(name: &str) -> String {
     name.to_lowercase()
 }
 
-/// As a column of fixed length does.
+/// Behaves like a column of fixed length.
 pub(super) fn without_blanks_at_the_end(name: &str) -> String {
     name.trim_end().to_owned()
 }
 
-/// As a column does that is too short.
+/// Behaves like a column that is too short.
 pub(super) fn cut_at_255(name: &str) -> String {
     name.chars().take(255).collect()
 }

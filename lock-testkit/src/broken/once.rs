@@ -14,7 +14,7 @@ use super::flaw::{Flaw, Released, Sound};
 /// Answer to a record.
 type Recorded = Result<Recording, BackendError>;
 
-/// A release that is delayed frees the lock at once.
+/// A delayed release frees the lock at once.
 #[derive(Debug)]
 pub(super) struct ReleasesAtOnce;
 
@@ -31,7 +31,7 @@ impl Flaw for ReleasesAtOnce {
     }
 }
 
-/// A release that is delayed only makes the hold last: it stays its owner's.
+/// A delayed release only makes the hold longer: it stays its owner's.
 #[derive(Debug)]
 pub(super) struct StaysItsOwners;
 
@@ -53,7 +53,7 @@ impl Flaw for StaysItsOwners {
     }
 }
 
-/// A run is recorded whether its holder still holds the lock or not.
+/// A run is recorded even if its holder has lost the lock.
 #[derive(Debug, Default)]
 pub(super) struct RecordsAfterLoss {
     records: Mutex<HashMap<(LockName, Occurrence), FencingToken>>,
@@ -78,7 +78,7 @@ impl Flaw for RecordsAfterLoss {
     }
 }
 
-/// An owner that holds the lock once more records for a hold that it lost.
+/// An owner that holds the lock again can record for a hold that it lost.
 #[derive(Debug)]
 pub(super) struct RecordsUnderAnyToken;
 
@@ -93,7 +93,7 @@ impl Flaw for RecordsUnderAnyToken {
     }
 }
 
-/// A record does not end.
+/// A record never expires.
 #[derive(Debug)]
 pub(super) struct RecordsForEver;
 
@@ -132,7 +132,7 @@ impl Flaw for OccurrencesInAnyCase {
     }
 }
 
-/// A record that is to be forgotten stays.
+/// A record stays when it should be removed.
 #[derive(Debug)]
 pub(super) struct ForgetsNothing;
 

@@ -1,4 +1,4 @@
-//! Owner ids where anybody may read them.
+//! Whole owner ids in public texts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, O
 
 use super::flaw::{Flaw, Sound, Tried, Waiter};
 
-/// An inspection tells the whole owner id.
+/// An inspection shows the whole owner id.
 #[derive(Debug)]
 pub(super) struct InspectionShowsOwner;
 
@@ -23,7 +23,7 @@ impl Flaw for InspectionShowsOwner {
     }
 }
 
-/// A refusal tells the whole owner id, in one of its texts.
+/// A refusal shows the whole owner id in one of its texts.
 #[derive(Debug)]
 pub(super) struct ErrorShowsOwner {
     refusal: fn(&Claim) -> BackendError,
@@ -35,18 +35,18 @@ impl ErrorShowsOwner {
     }
 }
 
-/// In its own text.
+/// Shows it in the error's own text.
 pub(super) fn in_its_text(claim: &Claim) -> BackendError {
     BackendError::refusal("memory", format!("the claim of {} was withdrawn", claim.owner.expose()))
 }
 
-/// In what the driver says of the request that failed.
+/// Shows it in the driver's text about the failed request.
 pub(super) fn in_its_source(claim: &Claim) -> BackendError {
     let source = Failed { statement: format!("CALL acquire('{}')", claim.owner.expose()) };
     BackendError::permanent("memory", Outcome::NotApplied, "the claim was withdrawn", source)
 }
 
-/// Error of a driver, whose `Debug` shows the request.
+/// The error of a driver. Its `Debug` shows the request.
 #[derive(Debug)]
 struct Failed {
     #[allow(dead_code, reason = "it is shown by `Debug`")]

@@ -6,7 +6,7 @@ use lock_core::{Contention, DistributedLock};
 
 use super::flaw::{Flaw, Sound, Tried, Waiter};
 
-/// A repeat is in its own way.
+/// A repeated request finds its own hold in its way, and is busy.
 #[derive(Debug)]
 pub(super) struct RepeatIsBusy;
 
@@ -20,7 +20,7 @@ impl Flaw for RepeatIsBusy {
     }
 }
 
-/// A repeat is a grant of its own, with a token of its own.
+/// A repeated request makes another grant, with another token.
 #[derive(Debug)]
 pub(super) struct RepeatIsAnotherGrant;
 

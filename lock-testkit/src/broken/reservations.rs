@@ -1,4 +1,4 @@
-//! Reservations that are none.
+//! Reservations that reserve nothing.
 
 use crate::Expect;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use lock_core::backend::{Reservation, Reserved, TokenRange};
 
 use super::flaw::{Flaw, Sound};
 
-/// Reserves tokens that somebody has or will be granted.
+/// Reserves tokens that were granted, or will be.
 #[derive(Debug)]
 pub(super) struct Unreserved;
 
@@ -28,7 +28,7 @@ impl Flaw for Unreserved {
     }
 }
 
-/// Keeps the hold, whoever waits on the server.
+/// Keeps the hold, even if clients wait on the server.
 #[derive(Debug)]
 pub(super) struct NeverYields;
 

@@ -1,4 +1,4 @@
-//! Several locks in one request, but not as they are to be taken.
+//! Several locks in one request, acquired in a wrong way.
 
 use crate::Expect;
 use async_trait::async_trait;
@@ -7,7 +7,7 @@ use lock_core::{BackendError, DistributedLock, OwnerId};
 
 use super::flaw::{Flaw, Sound};
 
-/// Takes whatever is free, also behind a lock that is busy.
+/// Acquires all free locks, even behind a busy one.
 #[derive(Debug)]
 pub(super) struct TakesPastTheBusy;
 
@@ -28,7 +28,7 @@ impl Flaw for TakesPastTheBusy {
     }
 }
 
-/// Says that it takes several in one request, and takes the first.
+/// Claims to acquire several in one request, and acquires the first.
 #[derive(Debug)]
 pub(super) struct TakesOne;
 
@@ -43,7 +43,7 @@ impl Flaw for TakesOne {
     }
 }
 
-/// Looks for no withdrawal.
+/// Ignores withdrawals.
 #[derive(Debug)]
 pub(super) struct TakesForTheWithdrawn;
 

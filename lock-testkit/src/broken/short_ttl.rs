@@ -1,4 +1,4 @@
-//! Less time than was told.
+//! Holds that end before the reported TTL.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use lock_core::{DistributedLock, Ttl};
 
 use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
 
-/// The server keeps these shares of the TTLs that it tells.
+/// The server keeps a hold only for these shares of the TTLs that it reports.
 #[derive(Debug)]
 pub(super) struct ShortTtl {
     pub(super) grant: f64,

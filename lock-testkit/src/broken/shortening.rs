@@ -1,4 +1,4 @@
-//! Extensions that take time away.
+//! Extensions that shorten a hold.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
 
-/// An extension sets the end of the hold, also if it is sooner than before.
+/// An extension sets the end of the hold, even to an earlier time.
 #[derive(Debug, Default)]
 pub(super) struct ExtensionShortens {
     ends: Mutex<HashMap<LockName, Instant>>,

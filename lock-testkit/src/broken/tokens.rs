@@ -13,17 +13,17 @@ use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter};
 /// Source of a lock's next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tokens {
-    /// From a counter that goes with the row that an eviction deletes.
+    /// A counter in the row, which an eviction deletes.
     AnewAfterEviction,
-    /// From a counter that goes with the key that expires.
+    /// A counter in a key that expires.
     AnewAfterExpiry,
-    /// From the clock, in seconds.
+    /// The clock, in seconds.
     OfTheClock,
-    /// From the row, which keeps the token of its owner though it expired.
+    /// The row, which keeps the token of its owner after an expiry.
     OfTheOwner,
 }
 
-/// Numbers the grants of a sound backend by a rule of its own.
+/// Numbers the grants of a sound backend by another rule.
 #[derive(Debug)]
 pub(super) struct Numbered {
     tokens: Tokens,
@@ -33,7 +33,7 @@ pub(super) struct Numbered {
 #[derive(Debug)]
 struct Row {
     number: u64,
-    /// Whose hold was not ended, though it may have expired.
+    /// The owner whose hold was not ended, though it may have expired.
     owner: Option<OwnerId>,
     /// The token of that hold in the sound backend.
     sound: FencingToken,
@@ -80,7 +80,7 @@ fn seconds() -> u64 {
 
 #[async_trait]
 impl Flaw for Numbered {
-    /// Nobody queues, since a grant that is pushed would have the token of the sound backend.
+    /// Queues nobody, since a pushed grant would have the token of the sound backend.
     async fn acquire(&self, sound: &Sound, claim: &Claim, _waiter: Waiter<'_>) -> Tried {
         let mut attempt = sound.acquire(claim, None).await?;
         if let Attempt::Granted(grant) = &mut attempt {

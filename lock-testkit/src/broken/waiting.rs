@@ -9,7 +9,7 @@ use lock_core::{Contention, DistributedLock, LockAdmin, LockName, OwnerId, Whom}
 
 use super::flaw::{Evicted, Flaw, Sound, Tried, Waiter};
 
-/// Says that it wakes waiters, and wakes none.
+/// Claims to wake waiters, and wakes none.
 #[derive(Debug)]
 pub(super) struct WakesNobody;
 
@@ -20,7 +20,7 @@ impl Flaw for WakesNobody {
     }
 }
 
-/// An eviction leaves those waiting who waited then.
+/// An eviction does not wake the waiters of that time.
 #[derive(Debug, Default)]
 pub(super) struct EvictionForgetsWaiters {
     waiting: Mutex<HashSet<(LockName, OwnerId)>>,
@@ -58,7 +58,7 @@ impl Flaw for EvictionForgetsWaiters {
     }
 }
 
-/// A busy lock tells nothing of its holder.
+/// A busy lock shows nothing of its holder.
 #[derive(Debug)]
 pub(super) struct BusyTellsNothing;
 

@@ -1,4 +1,4 @@
-//! Flaws of looking at a lock and of watching it.
+//! Flaws of inspections and watches.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,7 +12,7 @@ use tokio::time::sleep;
 
 use super::flaw::{Flaw, Sound};
 
-/// A watch takes a break of its stream for the end of the hold.
+/// A watch reports a break of its stream as the end of the hold.
 #[derive(Debug)]
 pub(super) struct WatchTellsOfNoLoss;
 
@@ -25,7 +25,7 @@ impl Flaw for WatchTellsOfNoLoss {
     }
 }
 
-/// Since when a lock is held is the time of the last look at it.
+/// The time of the grant moves with each inspection.
 #[derive(Debug)]
 pub(super) struct SinceMoves;
 
@@ -40,7 +40,7 @@ impl Flaw for SinceMoves {
     }
 }
 
-/// An inspection is answered with what was seen before, as by a cache that is filled by each look.
+/// An inspection returns an earlier state, like a cache that each inspection fills.
 #[derive(Debug, Default)]
 pub(super) struct InspectsLate {
     seen: Mutex<HashMap<LockName, LockState>>,
@@ -55,7 +55,7 @@ impl Flaw for InspectsLate {
     }
 }
 
-/// A hold that has expired is shown until another is granted.
+/// An expired hold is shown until another is granted.
 #[derive(Debug, Default)]
 pub(super) struct ShowsTheExpired {
     shown: Mutex<HashMap<LockName, LockState>>,
@@ -78,7 +78,7 @@ impl Flaw for ShowsTheExpired {
     }
 }
 
-/// Observers of a lock are promised news, and get none.
+/// Observers of a lock are promised signals, and get none.
 #[derive(Debug)]
 pub(super) struct TellsNoChanges;
 

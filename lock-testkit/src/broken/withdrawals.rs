@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::flaw::{Flaw, Sound, Tried, Waiter, Withdrawn};
 
-/// Releases the hold and remembers the withdrawal for a while, and forgets the place in the queue.
+/// Releases the hold and remembers the withdrawal for a while, but leaves the place in the queue.
 #[derive(Debug)]
 pub(super) struct Remembered {
     withdrawn: Mutex<HashMap<OwnerId, Instant>>,
@@ -46,7 +46,7 @@ impl Flaw for Remembered {
         let now = Instant::now();
         for &owner in owners {
             self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner).insert(owner, now);
-            // A release of nothing would look for waiters that have gone.
+            // A release without a hold would look for waiters that have gone.
             if sound.own_token(name, owner).await?.is_some() {
                 sound.release(name, owner).await?;
             }
@@ -55,7 +55,7 @@ impl Flaw for Remembered {
     }
 }
 
-/// Refuses a late request as if another try could help.
+/// Refuses a late request with an error that suggests a retry.
 #[derive(Debug)]
 pub(super) struct RefusedForNow;
 

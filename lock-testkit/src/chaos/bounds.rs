@@ -1,10 +1,10 @@
-//! C17: calls return in time. C9: losses are told in time.
+//! C17: calls return in time. C9: losses are reported in time.
 
 use super::clock::MILLI;
 use super::history::History;
 use super::report::Violation;
 
-/// Time that a busy machine may add, beside the time for which it was seen to stand still.
+/// Time that a busy machine may add, beside its recorded stalls.
 const SLACK: u64 = 1000 * MILLI;
 
 pub(super) fn violations(history: &History) -> Vec<Violation> {

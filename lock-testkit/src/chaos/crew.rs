@@ -1,4 +1,4 @@
-//! The workers of a run, and the networks before them.
+//! The workers of a run, and the networks between them and the store.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -14,15 +14,15 @@ use super::worker::{Task, work};
 use crate::process::child::{self, Child};
 use crate::{Mode, Proxy};
 
-/// The workers, each with a network of its own, if the store is reached by one.
+/// The workers, each with its own network, if the store is reached by one.
 pub(super) struct Crew {
     seats: Vec<Seat>,
 }
 
-/// A worker's place. Whoever is killed there is replaced.
+/// A worker's place. A killed worker is replaced.
 pub(super) struct Seat {
     number: usize,
-    /// Number of workers that were here before.
+    /// Number of earlier workers in this place.
     generation: u64,
     task: Task,
     pub(super) network: Option<Proxy>,
@@ -66,7 +66,7 @@ impl Crew {
         self.seats.iter().flat_map(|seat| &seat.network).for_each(|proxy| proxy.set(Mode::Pass));
     }
 
-    /// Has all end what they are at, and give everything back.
+    /// Lets all workers finish their current work, and give everything back.
     pub(super) async fn stop(&mut self) {
         for seat in &mut self.seats {
             match &mut seat.runner {

@@ -8,13 +8,13 @@ use super::report::Violation;
 
 const WIDTH: u64 = 1200;
 const LANE: usize = 24;
-/// Width left of the lanes.
+/// Width to the left of the lanes.
 const MARGIN: u64 = 130;
 
-/// The colours of those who hold, by turns.
+/// Colours of the holders, in turn.
 const COLOURS: [&str; 4] = ["#4a78b0", "#5d9e63", "#b07f3c", "#8a63a8"];
 
-/// Draws what befell a lock around a violation, as SVG: a lane for each client, and one for the faults.
+/// Draws the events of a lock around a violation, as SVG: a lane for each client, and one for the faults.
 pub(super) fn draw(history: &History, violation: &Violation) -> String {
     let from = violation.from.saturating_sub(SECOND).max(history.start);
     let to = violation.to.min(violation.from + 20 * SECOND) + SECOND;

@@ -7,7 +7,7 @@ pub struct Fault {
     pub name: &'static str,
     /// Victim of the fault.
     pub place: Place,
-    /// Set if it makes the store forget what it answered, so that S3 may break (P2).
+    /// True if the store forgets its answers, so that S3 may break (P2).
     pub loses: bool,
 }
 
@@ -25,12 +25,12 @@ pub enum Place {
 }
 
 impl Fault {
-    /// A fault under which all of the contract holds.
+    /// A fault under which the whole contract holds.
     pub const fn new(place: Place, name: &'static str) -> Self {
         Self { name, place, loses: false }
     }
 
-    /// The same fault where it makes the store forget.
+    /// Marks the fault as one that makes the store forget.
     pub const fn that_loses(self) -> Self {
         Self { loses: true, ..self }
     }
@@ -40,9 +40,9 @@ pub(super) const PAUSED: &str = "worker-paused";
 pub(super) const KILLED: &str = "worker-killed";
 pub(super) const EVICTED: &str = "evicted";
 
-/// The faults that need nothing of the store.
+/// The faults that need no support of the store.
 pub(super) const OF_WORKERS: [Fault; 2] =
     [Fault::new(Place::Worker, PAUSED), Fault::new(Place::Worker, KILLED)];
 
-/// A holder is told of its eviction by its next renewal, and believes until then.
+/// An evicted holder learns of it at its next renewal, and believes until then.
 pub(super) const OF_LOCKS: [Fault; 1] = [Fault::new(Place::Lock, EVICTED).that_loses()];

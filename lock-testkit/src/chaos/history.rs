@@ -1,4 +1,4 @@
-//! All that the processes of a run noted.
+//! All notes of the processes of a run.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::linear::{Act, Operation, Outcome};
 
-/// All that the processes of a run noted, put together.
+/// All notes of the processes of a run, put together.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) calls: Vec<Call>,
@@ -15,28 +15,28 @@ pub(super) struct History {
     /// Operations on the registers, by their names.
     pub(super) operations: BTreeMap<String, Vec<Operation>>,
     pub(super) faults: Vec<Struck>,
-    /// The runs that ended well and were to be recorded: the hold, and the occurrence.
+    /// The runs that succeeded and had an occurrence: the hold, and the occurrence.
     pub(super) runs: Vec<(usize, String)>,
-    /// When a process stood still, by its name.
+    /// The stalls of each process, by its name.
     pub(super) stalls: HashMap<String, Vec<(u64, u64)>>,
-    /// When it begins.
+    /// Start of the history.
     pub(super) start: u64,
 }
 
-/// A lock was asked for.
+/// A call that asked for a lock.
 #[derive(Debug)]
 pub(super) struct Call {
     pub(super) who: String,
     pub(super) name: String,
     pub(super) what: String,
-    /// Within how many nanoseconds it is to return; 0 for no bound.
+    /// Nanoseconds within which the call must return; 0 for no bound.
     pub(super) bound: u64,
     pub(super) called: u64,
-    /// When it returned, if it did, and with which answer.
+    /// Time and text of its answer, if it returned.
     pub(super) answer: Option<(u64, String)>,
 }
 
-/// A lock was granted.
+/// A granted lock.
 #[derive(Debug)]
 pub(super) struct Hold {
     pub(super) who: String,
@@ -46,15 +46,15 @@ pub(super) struct Hold {
     pub(super) token: u64,
     pub(super) called: u64,
     pub(super) granted: u64,
-    /// The last moment of which is known that its holder believed in it.
+    /// The last moment at which its holder certainly believed in it.
     pub(super) believed: u64,
-    /// When its holder began to give it up.
+    /// The time at which its holder began to give it up.
     ending: u64,
     /// True if it is an earlier hold under a new guard.
     pub(super) is_attached: bool,
 }
 
-/// A holder was told that its lock is lost.
+/// A reported loss of a lock.
 #[derive(Debug)]
 pub(super) struct Loss {
     pub(super) hold: usize,
@@ -87,7 +87,7 @@ struct Reader {
 }
 
 impl History {
-    /// Reads all that was noted in a folder.
+    /// Reads all notes in a folder.
     pub(super) fn read(folder: &Path) -> Self {
         let mut reader = Reader::default();
         let files = fs::read_dir(folder).expect("the folder can be read").flatten();
@@ -113,14 +113,14 @@ impl History {
         names
     }
 
-    /// The holds of a lock in the order of their grants.
+    /// Returns the holds of a lock in the order of their grants.
     pub(super) fn holds_of(&self, name: &str) -> Vec<&Hold> {
         let mut holds: Vec<_> = self.holds.iter().filter(|hold| hold.name == name).collect();
         holds.sort_by_key(|hold| hold.granted);
         holds
     }
 
-    /// For how long a process, or the networks of all, stood still within a span.
+    /// Returns the time for which a process, or the networks of all, stalled within a span.
     pub(super) fn stalled(&self, who: &str, from: u64, to: u64) -> u64 {
         let stalls = [who, "run"].into_iter().filter_map(|who| self.stalls.get(who)).flatten();
         stalls.map(|(began, ended)| (*ended).min(to).saturating_sub((*began).max(from))).sum()
@@ -128,7 +128,7 @@ impl History {
 }
 
 impl Reader {
-    /// A line that a kill cut short is passed over.
+    /// Skips a line that a kill has cut short.
     fn take(&mut self, line: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         let [at, who, event @ ..] = &words[..] else { return };
@@ -167,7 +167,7 @@ impl Reader {
             }
             ["failed", call, why] => {
                 let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
-                // A run once that was lost fails after its grant.
+                // A run once that lost its lock fails after its grant.
                 asked.answer.get_or_insert((at, owned(why)));
             }
             ["held", call, moment] => {

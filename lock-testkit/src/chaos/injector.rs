@@ -1,4 +1,4 @@
-//! Strikes faults at moments that the seed chooses.
+//! Injects faults at moments that the seed chooses.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::store::Store;
 use super::worker::NAMES;
 use crate::Mode;
 
-/// Strikes at the workers and their networks, one at a time, for the span of the plan.
+/// Injects faults into the workers and their networks, one at a time, for the span of the plan.
 pub(super) async fn strike_workers<S: Store>(crew: &mut Crew, plan: &Plan, journal: &Journal) {
     let has_network = crew.pick(&mut Rng::new(0, 0)).network.is_some();
     let of_networks = network::FAULTS.iter().filter(|_| has_network);
@@ -45,7 +45,7 @@ pub(super) async fn strike_workers<S: Store>(crew: &mut Crew, plan: &Plan, journ
     }
 }
 
-/// Strikes at the store and its locks, one at a time, for the span of the plan.
+/// Injects faults into the store and its locks, one at a time, for the span of the plan.
 pub(super) async fn strike_store<S: Store>(
     store: &mut S,
     operator: &LockClient,
@@ -58,14 +58,14 @@ pub(super) async fn strike_store<S: Store>(
     while !faults.is_empty() && calm(&mut rng, end).await {
         let (fault, span) = (*rng.pick(&faults), span::<S>(&mut rng));
         if fault.loses && plan.fault.is_none() && !rng.one_in(4) {
-            // Seldom: what it excuses, no other fault can be blamed for.
+            // These are rare: a violation that they excuse cannot show another fault.
             continue;
         }
         let loses = fault.loses && !plan.excuses_nothing;
         let victim = if fault.place == Place::Lock { *rng.pick(&NAMES) } else { S::NAME };
         journal.note(format_args!("begins {} {victim} {loses}", fault.name));
         match fault.name {
-            // A server that is down has nothing to free.
+            // A stopped server has nothing to free.
             EVICTED => drop(operator.admin().evict(victim).await),
             name => store.strike(name, span).await,
         }
@@ -73,13 +73,13 @@ pub(super) async fn strike_store<S: Store>(
     }
 }
 
-/// Leaves all in peace for a while. Whether there is time for another fault.
+/// Injects no fault for a while. Returns true if there is time for another.
 async fn calm(rng: &mut Rng, end: Instant) -> bool {
     sleep(rng.span(Duration::from_millis(50), Duration::from_millis(900))).await;
     Instant::now() < end
 }
 
-/// For how long a fault lasts: shorter than the shortest TTL, or longer than it.
+/// Returns the duration of a fault: shorter than the shortest TTL, or longer.
 fn span<S: Store>(rng: &mut Rng) -> Duration {
     match rng.one_in(2) {
         true => rng.span(Duration::from_millis(30), S::TTL / 2),

@@ -1,4 +1,4 @@
-//! Events that a process sees, a line each.
+//! The events that a process sees, one a line.
 
 use std::fmt::Display;
 use std::fs::{File, OpenOptions};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::clock::now;
 
-/// A file of events. What was written before the process is killed stays.
+/// A file of events. Events before a kill stay in it.
 #[derive(Debug)]
 pub(super) struct Journal {
     who: String,
@@ -26,12 +26,12 @@ impl Journal {
 
     /// Notes an event of this moment.
     pub(super) fn note(&self, event: impl Display) {
-        // One write a line: a kill leaves no half of one.
+        // One write a line, so that a kill leaves no half line.
         let line = format!("{} {} {event}\n", now(), self.who);
         (&self.file).write_all(line.as_bytes()).expect("the file can be written");
     }
 
-    /// A number that nothing else of this journal has.
+    /// Returns a number that is unique in this journal.
     pub(super) fn number(&self) -> u64 {
         self.numbers.fetch_add(1, Ordering::Relaxed)
     }

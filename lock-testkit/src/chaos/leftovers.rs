@@ -1,4 +1,4 @@
-//! Remains when all workers have given everything back.
+//! Checks for remains after all workers have given everything back.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::worker::{NAMES, REGISTERS};
 /// Time that a busy machine may take beyond the bound of the store.
 const SLACK: Duration = Duration::from_secs(20);
 
-/// Waits until every lock is free and nobody queues, takes each, and notes what the registers hold in the end.
+/// Waits until every lock is free and its queue is empty, acquires each, and notes the final values of the registers.
 pub(super) async fn leftovers<S: Store>(
     operator: &LockClient,
     url: &str,
@@ -22,7 +22,7 @@ pub(super) async fn leftovers<S: Store>(
     journal: &Journal,
 ) -> Vec<Violation> {
     let mut found = Vec::new();
-    // The longest TTL that anybody asked for, of one that was killed last.
+    // The longest TTL of a worker that was killed last.
     let deadline = Instant::now() + S::TTL * 3 + S::OUTLASTS + SLACK;
     for name in NAMES {
         while let Err(text) = is_free(operator, name).await {
@@ -58,7 +58,7 @@ async fn note_value<S: Store>(url: &str, folder: &Path, name: &str, journal: &Jo
     let register = S::register(url, folder, name).await.expect("the faults are over");
     let number = journal.number();
     journal.note(format_args!("operation {number} {name} read {} 0", u64::MAX));
-    // Greater than all before it: a read that is refused as a write is passes.
+    // Greater than all before: some registers refuse a read with a smaller token, as they refuse a write.
     let token = lock_core::FencingToken::MAX;
     let value = register.read(token).await.expect("the faults are over");
     journal.note(format_args!("returned {number} ok {value}"));

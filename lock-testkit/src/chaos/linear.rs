@@ -1,7 +1,7 @@
-//! Decides if the history of a fenced register is that of one register: the search of Wing, Gong and Lowe, in which an
-//! operation takes effect at one moment between its call and its return.
+//! Decides if the history of a fenced register is linearizable, by the search of Wing, Gong and Lowe: each operation
+//! takes effect at one moment between its call and its return.
 //!
-//! An operation whose outcome is not known may take effect at any later moment, or never.
+//! An operation with an unknown outcome may take effect at any later moment, or never.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ pub(super) struct Operation {
     pub(super) who: String,
     pub(super) act: Act,
     pub(super) called: u64,
-    /// When it returned with which outcome; `None` if that is not known.
+    /// Time and outcome of its return; `None` if they are unknown.
     pub(super) returned: Option<(u64, Outcome)>,
 }
 
@@ -51,7 +51,7 @@ impl Register {
     }
 }
 
-/// One way in which all may have happened so far.
+/// A possible course of the operations so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Way {
     register: Register,
@@ -60,12 +60,12 @@ struct Way {
 }
 
 impl Way {
-    /// The way on which `operation` takes effect next, if its outcome is that which was, or will be, told.
+    /// Returns the course in which `operation` takes effect next, if its outcome agrees with the reported one.
     fn with(&self, number: usize, operation: &Operation) -> Option<Self> {
         let (register, outcome) = self.register.apply(operation.act);
         match operation.returned {
             Some((_, told)) if told != outcome => return None,
-            // Without an effect it need not have happened.
+            // An operation without an effect need not have happened.
             None if register == self.register => return None,
             _ => {}
         }
@@ -74,7 +74,7 @@ impl Way {
         Some(Self { register, applied })
     }
 
-    /// Forgets operations that will never return, and would be refused now: nothing tells if they took effect.
+    /// Forgets operations that will never return, and would be refused now: nothing shows if they took effect.
     fn forget(&mut self, all: &[Operation]) {
         let seen = self.register.seen;
         self.applied.retain(|number| match (all[*number].returned, all[*number].act) {
@@ -84,10 +84,10 @@ impl Way {
     }
 }
 
-/// Looks for an order of all operations that explains each outcome. Returns how many ways were looked at, or the
-/// first operation whose outcome nothing explains.
+/// Looks for an order of all operations that explains each outcome. Returns the number of courses that it looked at,
+/// or the first operation with an unexplained outcome.
 pub(super) fn explain(all: &[Operation]) -> Result<usize, usize> {
-    // Nothing is known of a read without an outcome, and nothing came of an operation that was not applied.
+    // A read without an outcome proves nothing, and an operation that was not applied had no effect.
     let counts = |operation: &Operation| {
         !matches!(
             (operation.act, operation.returned),
@@ -115,7 +115,8 @@ pub(super) fn explain(all: &[Operation]) -> Result<usize, usize> {
     Ok(looked)
 }
 
-/// The ways on which an operation has taken effect by its return. Others that are pending may have before.
+/// Returns the courses in which an operation has taken effect by its return. Other pending operations may have taken
+/// effect before.
 fn after(
     ways: HashSet<Way>,
     returning: usize,

@@ -1,9 +1,9 @@
 //! Histories on real servers under random faults, and a checker that judges them.
 //!
-//! Workers, each a process of its own, take, use and give up locks in every way that the API has. Faults strike
-//! their network, their server and themselves, at moments and for spans that a seed chooses. All that the workers see
-//! goes to files, on one clock. The checker reads them when all is over, and says which clause is broken, by whom and
-//! under which faults, in words and as a drawing.
+//! Workers, each a separate process, acquire, use and give up locks in every way of the API. Faults strike their
+//! network, their server and themselves, at moments and for spans that a seed chooses. The workers write all events
+//! to files, with one clock. The checker reads the files at the end. It names each broken clause, the processes and
+//! the faults, in words and as a drawing.
 //!
 //! A store takes part by a [`Store`]; a test is one line, and the role of its workers another:
 //!
@@ -33,8 +33,8 @@
 //! }
 //! ```
 //!
-//! The checker judges S1, S2, S3, S4, C9, C17, C42, L1 and R1. Where a fault makes a store forget what it answered,
-//! S3 may break; then it is counted, and is no violation.
+//! The checker judges S1, S2, S3, S4, C9, C17, C42, L1 and R1. After a fault that makes a store forget its answers,
+//! S3 may break: such a case is counted, and is no violation.
 
 mod bounds;
 mod clock;

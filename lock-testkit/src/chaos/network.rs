@@ -17,7 +17,7 @@ pub(super) const FAULTS: [Fault; 8] = [
     Fault::new(Place::Network, "delay"),
 ];
 
-/// Begins a fault. It ends when the proxy passes again.
+/// Begins a fault. It ends when the proxy passes bytes again.
 pub(super) fn strike(proxy: &Proxy, fault: &str, rng: &mut Rng) {
     match fault {
         "black-hole" => proxy.set(Mode::BlackHole),
@@ -28,7 +28,7 @@ pub(super) fn strike(proxy: &Proxy, fault: &str, rng: &mut Rng) {
             proxy.cut();
         }
         "cut" => proxy.cut(),
-        // New connections work.
+        // New connections still work.
         "half-open" => proxy.set_existing(Mode::BlackHole),
         "cut-in-a-request" => proxy.set_existing(Mode::CutAfter(rng.below(300))),
         "delay" => proxy.set(Mode::Delay(Duration::from_millis(1 + rng.below(150)))),

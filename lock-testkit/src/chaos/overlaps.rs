@@ -1,4 +1,4 @@
-//! S3: believed holds do not overlap, unless they may stand beside each other.
+//! S3: believed holds do not overlap, unless their kinds allow it.
 
 use std::time::Duration;
 
@@ -6,8 +6,8 @@ use super::fault::EVICTED;
 use super::history::{History, Hold};
 use super::report::Violation;
 
-/// All overlaps: those that break S3, and how many a fault excuses that made the store forget, at most `later`
-/// before.
+/// Returns the overlaps that break S3, and the number of overlaps that a fault excuses: one that made the store
+/// forget, at most `later` before.
 pub(super) fn violations(history: &History, later: Duration) -> (Vec<Violation>, usize) {
     let (mut broken, mut excused) = (Vec::new(), 0);
     for name in history.names() {
@@ -21,7 +21,7 @@ pub(super) fn violations(history: &History, later: Duration) -> (Vec<Violation>,
     (broken, excused)
 }
 
-/// The pairs of holds of a lock that were believed in at the same time, and exclude each other.
+/// Returns the pairs of holds of a lock that were believed at the same time and exclude each other.
 fn overlaps<'a>(holds: &[&'a Hold]) -> Vec<(&'a Hold, &'a Hold)> {
     let (mut standing, mut found): (Vec<&Hold>, _) = (Vec::new(), Vec::new());
     for hold in holds {
@@ -43,8 +43,8 @@ fn exclude_each_other(one: &Hold, other: &Hold) -> bool {
     }
 }
 
-/// Returns true if the store was made to forget the lock before it granted it a second time. A client that was evicted
-/// may pass the hold on within itself until its next renewal, so that the first grant may be the later one.
+/// Returns true if a fault made the store forget the lock before its second grant. An evicted client may pass the
+/// hold on within itself until its next renewal, so the first grant may be the later one.
 fn is_excused(history: &History, second: &Hold, later: Duration) -> bool {
     let later = later.as_nanos() as u64;
     let mut losing = history.faults.iter().filter(|fault| fault.loses);

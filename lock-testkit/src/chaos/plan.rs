@@ -10,28 +10,29 @@ use std::time::Duration;
 pub struct Plan {
     /// Seed of all choices.
     pub seed: u64,
-    /// For how long workers work and faults strike.
+    /// Time for which workers work and faults strike.
     pub span: Duration,
-    /// The only fault that strikes, by its name; all, one after the other, if there is none.
+    /// The name of the only fault; `None` for all faults, one after the other.
     pub fault: Option<String>,
     /// Number of workers.
     pub workers: usize,
-    /// True if S3 must hold under every fault, also where the store is made to forget: for controls.
+    /// True if S3 must hold under every fault, even one that makes the store forget: for control runs.
     pub excuses_nothing: bool,
-    /// True if workers only increment registers, and go on although they were told of a loss, for controls. Else they
-    /// take locks in all ways, and some go on.
+    /// True if workers only increment registers, and continue after a reported loss: for control runs. Else they
+    /// acquire locks in all ways, and some continue.
     pub is_reckless: bool,
 }
 
 impl Plan {
-    /// Three workers for so long, under all faults.
+    /// Returns a plan for three workers and all faults.
     pub fn new(seed: u64, span: Duration) -> Self {
         let (fault, excuses_nothing, is_reckless) = (None, false, false);
         Self { seed, span, fault, workers: 3, excuses_nothing, is_reckless }
     }
 
-    /// As the environment says: `LEASEHOLD_CHAOS_SEED`, `LEASEHOLD_CHAOS_SECONDS`, `LEASEHOLD_CHAOS_FAULT` and
-    /// `LEASEHOLD_CHAOS_WORKERS`. Otherwise seven seconds of three workers by seed 1.
+    /// Returns the plan of the environment: `LEASEHOLD_CHAOS_SEED`, `LEASEHOLD_CHAOS_SECONDS`,
+    /// `LEASEHOLD_CHAOS_FAULT` and `LEASEHOLD_CHAOS_WORKERS`. The default is seven seconds of three workers with seed
+    /// 1.
     ///
     /// # Panics
     /// If one of them is no number.

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use lock_core::{FenceError, FencingToken};
 
-/// A number behind a fence (C24), which each holder of a lock increments: it advances the fence, reads, and writes one
-/// more.
+/// A number behind a fence (C24). Each holder of a lock increments it: it advances the fence, reads, and writes the
+/// number plus one.
 ///
-/// A store whose backend has a fence makes it of that, so that the fence is judged with it.
+/// If the store's backend has a fence, implement the register with it, so that the checker judges the fence too.
 #[async_trait]
 pub trait Register: Send + Sync {
     /// Advances the fence.
@@ -19,11 +19,11 @@ pub trait Register: Send + Sync {
     /// As [`Fence::advance`](lock_core::Fence::advance).
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError>;
 
-    /// The number; 0 before the first write.
+    /// Returns the number; 0 before the first write.
     ///
     /// # Errors
-    /// [`FenceError::Backend`] if the resource could not be asked; [`FenceError::Stale`] where a read is refused as a
-    /// write is.
+    /// [`FenceError::Backend`] if the resource could not be asked; [`FenceError::Stale`] if a read is refused like a
+    /// write.
     async fn read(&self, token: FencingToken) -> Result<u64, FenceError>;
 
     /// Writes the number, unless the fence refuses the token.
@@ -33,7 +33,7 @@ pub trait Register: Send + Sync {
     async fn write(&self, token: FencingToken, value: u64) -> Result<(), FenceError>;
 }
 
-/// A register in a file that the workers share, for stores without a fence of their own.
+/// A register in a file that the workers share, for stores without a fence.
 #[derive(Clone, Debug)]
 pub struct FileRegister {
     path: PathBuf,
@@ -46,12 +46,12 @@ impl FileRegister {
         Self { path: folder.join(format!("{name}.register")), is_fenced: true }
     }
 
-    /// A register that takes whatever comes: the control that shows what a fence is for.
+    /// Returns a register that accepts every write: the control run that shows the need for a fence.
     pub fn unfenced(folder: &Path, name: &str) -> Self {
         Self { is_fenced: false, ..Self::open(folder, name) }
     }
 
-    /// Reads and writes in one step: what is behind the file's lock is the greatest token seen, and the number.
+    /// Reads and writes in one step. The file lock protects the greatest token seen, and the number.
     async fn step(
         &self,
         token: FencingToken,
@@ -79,7 +79,7 @@ impl FileRegister {
             return (seen, old);
         }
         let (seen, value) = (seen.max(token), value.unwrap_or(old));
-        // Of one length, and one write: a kill leaves the old or the new.
+        // One write of fixed length: a kill leaves the old or the new value.
         file.seek(SeekFrom::Start(0)).expect("a file has a start");
         file.write_all(format!("{seen:020} {value:020}").as_bytes()).expect("it can be written");
         (seen, value)

@@ -13,7 +13,7 @@ use super::history::{History, Hold};
 use super::linear::Operation;
 use super::plan::Plan;
 
-/// Result of a run. Its text is the figures and, of each violation, the events and the place of its drawing.
+/// Result of a run. Its text has the figures and, for each violation, the events and the path of its drawing.
 #[derive(Debug)]
 pub struct Report {
     store: &'static str,
@@ -30,9 +30,9 @@ pub struct Report {
 pub struct Violation {
     /// The broken clause.
     pub clause: &'static str,
-    /// Of which lock.
+    /// The lock.
     pub name: String,
-    /// When it began and ended, in nanoseconds of the run's clock.
+    /// Begin and end, in nanoseconds of the run's clock.
     pub(super) from: u64,
     pub(super) to: u64,
     /// The events.
@@ -40,7 +40,7 @@ pub struct Violation {
 }
 
 impl Violation {
-    /// Two holds that are not to be, one beside or after the other.
+    /// Returns the violation of two holds that exclude each other, at the same time or in the wrong order.
     pub(super) fn of_two(clause: &'static str, first: &Hold, second: &Hold, why: &str) -> Self {
         let told = |hold: &Hold| {
             format!(
@@ -69,7 +69,7 @@ impl Violation {
         Self { clause, name: name.to_owned(), from: operation.called, to, text }
     }
 
-    /// Reports a fault that is seen when all is over.
+    /// Returns the violation that is found at the end of a run.
     pub(super) fn at_end(clause: &'static str, name: &str, text: String) -> Self {
         Self { clause, name: name.to_owned(), from: u64::MAX, to: u64::MAX, text }
     }
@@ -96,7 +96,7 @@ impl Report {
             ("overlaps that a forgetting store excuses", excused),
             ("violations", violations.len()),
         ];
-        // The first of each clause is drawn: others are mostly of the same cause.
+        // Only the first violation of each clause is drawn: the others mostly have the same cause.
         let mut drawn: Vec<&Violation> = Vec::new();
         for violation in violations.iter().filter(|violation| violation.from != u64::MAX) {
             if drawn.iter().all(|other| other.clause != violation.clause) {
@@ -108,7 +108,7 @@ impl Report {
         Self { store, plan, figures, faults, violations, drawings, folder }
     }
 
-    /// Keeps the histories if something was found, and the drawings beside them.
+    /// Keeps the histories and the drawings if there is a violation.
     pub(super) fn kept_in(self, folder: TempDir) -> Self {
         if self.violations.is_empty() {
             return self;
@@ -120,7 +120,7 @@ impl Report {
         Self { folder: Some(folder), ..self }
     }
 
-    /// The violations of a clause.
+    /// Returns the number of violations of a clause.
     pub fn violations(&self, clause: &str) -> usize {
         self.violations.iter().filter(|violation| violation.clause == clause).count()
     }
@@ -138,7 +138,7 @@ impl Report {
     /// Prints the report.
     ///
     /// # Panics
-    /// If there is a violation, or nothing was granted, with the report.
+    /// If there is a violation, or no lock was granted, with the report.
     pub fn demand_none(&self) {
         println!("{self}");
         assert!(self.violations.is_empty(), "the contract is broken:\n{self}");

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// SplitMix64: each seed is a good one.
+/// SplitMix64: every seed is good.
 #[derive(Clone, Debug)]
 pub(super) struct Rng(u64);
 
 impl Rng {
-    /// A stream of choices for each `part` of what a seed decides.
+    /// Returns a separate sequence of choices for each `part` of a seed.
     pub(super) fn new(seed: u64, part: u64) -> Self {
         let mut rng = Self(seed);
         Self(rng.next() ^ part.wrapping_mul(0xd134_2543_de82_ef95))

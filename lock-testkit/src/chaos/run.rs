@@ -21,7 +21,7 @@ use super::worker::{Task, client, note_stalls, work};
 use crate::process::child;
 use crate::process::new_folder;
 
-/// Plays the role of a worker, in the `child_role` of the test binary, until the run is over.
+/// Plays the role of a worker in the `child_role` of the test binary, until the run is over.
 ///
 /// # Panics
 /// In a process that [`run`] has not started.
@@ -35,10 +35,10 @@ pub async fn play<S: Store>() {
     child::say("done");
 }
 
-/// Lets workers work under the faults of the plan, and judges what they saw.
+/// Runs workers under the faults of the plan, and judges their histories.
 ///
 /// # Panics
-/// If the store cannot be started, or a worker ends before it is told to.
+/// If the store cannot be started, or a worker ends too early.
 pub async fn run<S: Store>(plan: &Plan) -> Report {
     // Boxed, since it is large.
     Box::pin(run_to_end::<S>(plan)).await
@@ -48,7 +48,7 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     let folder = new_folder();
     let mut store = S::start(folder.path()).await;
     let journal = Arc::new(Journal::open(folder.path(), "run"));
-    // The networks are of this process.
+    // The networks run in this process.
     note_stalls(&journal);
     let operator = client(S::connect(&store.url(None)).await.expect("a connection"));
     let mut crew = Crew::start(&store, plan, folder.path()).await;
@@ -70,7 +70,8 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     Report::new(S::NAME, plan, &history, violations, excused).kept_in(folder)
 }
 
-/// For how long after a fault that loses holds two may believe: until the first holder's deadline, at the most.
+/// Returns the time after a fault that loses holds in which two clients may believe: until the first holder's
+/// deadline, at the most.
 fn forgets_for<S: Store>() -> Duration {
     S::TTL * 4
 }

@@ -19,25 +19,25 @@ pub trait Store: Sized + 'static {
     /// Name of the store in the report.
     const NAME: &str;
 
-    /// The shortest TTL of the workers. They take two and three times as long ones too.
+    /// The shortest TTL of the workers. They also use TTLs two and three times as long.
     const TTL: Duration = Duration::from_secs(1);
 
-    /// For how long beyond its TTL a lock may stay held whose holder died.
+    /// Time beyond its TTL for which a dead holder's lock may stay held.
     const OUTLASTS: Duration = Duration::ZERO;
 
-    /// True if the workers are processes: not if the store is of one process.
+    /// True if the workers are separate processes: false for a store within one process.
     const IN_PROCESSES: bool = true;
 
-    /// Starts a store of one's own, which may keep its data in `folder`.
+    /// Starts a separate store, which may keep its data in `folder`.
     async fn start(folder: &Path) -> Self;
 
-    /// The server that workers reach by a network that is disturbed; `None` if there is none, or none can be put
-    /// between.
+    /// Returns the address of the server whose network can be disturbed; `None` if there is no server, or no proxy
+    /// can be put before it.
     fn address(&self) -> Option<SocketAddr> {
         None
     }
 
-    /// Returns the URL for [`connect`](Self::connect), through the network at an address if there is one.
+    /// Returns the URL for [`connect`](Self::connect), through the network at the address if there is one.
     fn url(&self, network: Option<SocketAddr>) -> String;
 
     /// Returns the faults of the store.
@@ -45,7 +45,7 @@ pub trait Store: Sized + 'static {
         Vec::new()
     }
 
-    /// Brings one of [`faults`](Self::faults) about, and mends it after `span`, if it lasts.
+    /// Injects one of [`faults`](Self::faults), and ends it after `span` if it lasts.
     async fn strike(&mut self, fault: &str, _span: Duration) {
         unreachable!("no such fault: {fault}");
     }
@@ -55,7 +55,7 @@ pub trait Store: Sized + 'static {
         url: &str,
     ) -> impl Future<Output = Result<Arc<dyn DistributedLock>, LockError>> + Send;
 
-    /// The resource that the lock called `name` protects.
+    /// Returns the resource that the lock called `name` protects.
     fn register(
         _url: &str,
         folder: &Path,
@@ -66,14 +66,14 @@ pub trait Store: Sized + 'static {
     }
 }
 
-/// Faults of any server that keeps its locks through a restart.
+/// Faults of any server whose locks survive a restart.
 pub const SERVER_FAULTS: [Fault; 3] = [
     Fault::new(Place::Server, "server-stopped"),
     Fault::new(Place::Server, "server-slow"),
     Fault::new(Place::Server, "server-killed"),
 ];
 
-/// Brings one of [`SERVER_FAULTS`] about, and mends it after `span`.
+/// Injects one of [`SERVER_FAULTS`], and ends it after `span`.
 pub async fn strike_server(server: &mut impl Server, fault: &str, span: Duration) {
     match fault {
         "server-stopped" => {
@@ -91,7 +91,7 @@ pub async fn strike_server(server: &mut impl Server, fault: &str, span: Duration
     }
 }
 
-/// Lets the server run for moments alone, as one that waits for a slow disk.
+/// Lets the server run only for short moments, as with a slow disk.
 async fn slow_down(server: &impl Server, span: Duration) {
     let end = Instant::now() + span;
     while Instant::now() < end {

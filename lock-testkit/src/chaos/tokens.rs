@@ -1,4 +1,4 @@
-//! S2: tokens are unique, and increase in the order of real time. C42: what is recorded does not run again.
+//! S2: tokens are unique, and increase in the order of real time. C42: a recorded occurrence does not run again.
 
 use super::clock::SECOND;
 use super::history::{History, Hold};
@@ -11,7 +11,7 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     of_tokens.chain(same).chain(run_twice(history)).collect()
 }
 
-/// A hold whose token is not greater than that of one that was granted before it was asked for.
+/// Returns a hold whose token is not greater than that of a hold that was granted before it was asked for.
 fn out_of_order(holds: &[&Hold]) -> Option<Violation> {
     let holds: Vec<_> = holds.iter().filter(|hold| !hold.is_attached).collect();
     let mut by_call = holds.clone();
@@ -37,7 +37,7 @@ fn granted_twice(holds: &[&Hold]) -> Option<Violation> {
     Some(Violation::of_two("S2", twice[0], twice[1], "granted the same token"))
 }
 
-/// A run that begins after one of the same occurrence was recorded, where no fault made the store forget.
+/// Returns a run that began after a run of the same occurrence was recorded, if no fault made the store forget.
 fn run_twice(history: &History) -> Option<Violation> {
     if history.faults.iter().any(|fault| fault.loses && fault.name != super::fault::EVICTED) {
         return None;

@@ -22,7 +22,7 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     found
 }
 
-/// Two acknowledged writes of the same number: the second overwrote the first.
+/// Returns two acknowledged writes of the same number: the second overwrote the first.
 fn lost_update(name: &str, operations: &[Operation]) -> Option<Violation> {
     let mut written: HashMap<u64, &Operation> = HashMap::new();
     operations.iter().find_map(|operation| match (operation.act, operation.returned) {

@@ -14,11 +14,11 @@ use super::rng::Rng;
 use super::ways::word;
 use super::worker::{REQUEST_TIMEOUT, Worker};
 
-/// Interval at which a holder looks at its hold.
+/// Interval at which a holder checks its hold.
 const LOOK: Duration = Duration::from_millis(10);
 
 impl Worker {
-    /// Uses a lock that was granted, and gives it up.
+    /// Uses a granted lock, and gives it up.
     pub(super) async fn hold(&self, call: u64, guard: LockGuard, rng: &mut Rng) {
         self.granted(call, &guard);
         let is_stubborn = self.is_reckless || rng.one_in(3);
@@ -34,7 +34,7 @@ impl Worker {
     }
 
     fn note_loss(&self, call: u64, guard: &LockGuard, reason: LostReason) {
-        // C9: only a loss by the deadline is late or not.
+        // C9: only an expiry can be late.
         let late = match reason {
             LostReason::Expired => SystemClock.now().since(guard.deadline()).as_nanos(),
             _ => 0,
@@ -44,7 +44,7 @@ impl Worker {
 
     async fn use_it(&self, call: u64, guard: &LockGuard, rng: &mut Rng) {
         let span = match rng.below(12) {
-            // Longer than any TTL: it has to be renewed.
+            // Longer than any TTL, so that it must be renewed.
             0 => self.ttl * 4,
             1..=3 => rng.span(Duration::ZERO, self.ttl),
             _ => rng.span(Duration::ZERO, Duration::from_millis(60)),
@@ -58,7 +58,7 @@ impl Worker {
         }
     }
 
-    /// C25: advances the fence, reads, and writes one more.
+    /// C25: advances the fence, reads, and writes the number plus one.
     async fn increment(
         &self,
         call: u64,
@@ -83,7 +83,7 @@ impl Worker {
         Some(())
     }
 
-    /// An operation on a register. Nothing more is done under the lock unless it succeeds.
+    /// Carries out an operation on a register. If it fails, the worker does no more under the lock.
     async fn operate(
         &self,
         name: &str,
@@ -99,7 +99,7 @@ impl Worker {
             Ok(_) => "ok",
             Err(FenceError::Stale { .. }) => "stale",
             Err(FenceError::Backend(error)) if error.outcome() == Outcome::NotApplied => "never",
-            // The work may have been done, or may be yet.
+            // The work may have been done, or may still be done.
             Err(_) => "unknown",
         };
         let value = outcome.as_ref().copied().unwrap_or(0);
@@ -107,11 +107,12 @@ impl Worker {
         outcome.ok()
     }
 
-    /// Holds for a span, and notes until when it believed in that.
+    /// Holds for a span, and notes the last moment of its belief.
     pub(super) async fn dwell(&self, call: u64, guard: &LockGuard, span: Duration) {
         let (end, mut noted) = (Instant::now() + span, 0);
         loop {
-            // Read before: it believes at least until then, since nothing lost comes back (C10).
+            // Read before the check: the holder believes at least until then, since a lost hold never comes back
+            // (C10).
             let moment = now();
             let (is_held, is_over) = (guard.is_held(), Instant::now() >= end);
             if is_held && (is_over || moment - noted > 40 * MILLI) {

@@ -1,4 +1,4 @@
-//! The ways to take a lock.
+//! The ways to acquire a lock.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::worker::{ELECTION, ONCE, PERMITS, REGISTERS, REQUEST_TIMEOUT, SHARED,
 /// Number of permits of [`PERMITS`].
 const OF: u16 = 3;
 
-/// The longest wait.
+/// Longest wait.
 const PATIENCE: Duration = Duration::from_secs(4);
 
 impl Worker {
@@ -73,7 +73,7 @@ impl Worker {
             Ok(multi) => multi,
             Err(error) => return calls.iter().for_each(|call| self.failed(*call, &error)),
         };
-        // The guard names its locks in the order of their bytes.
+        // The guard has its locks in the order of their bytes.
         let call_of = |guard: &LockGuard| {
             let place = names.iter().position(|name| *name == guard.name().as_str());
             calls[place.expect("a lock that was asked for")]
@@ -104,7 +104,7 @@ impl Worker {
         }
     }
 
-    /// An occurrence of two seconds, which is run by whoever comes first.
+    /// Runs an occurrence of two seconds, which the first worker runs.
     async fn run_once(&self, rng: &mut Rng) {
         let call = self.called(ONCE, "once", Duration::ZERO);
         let (occurrence, span) = (now() / (2 * SECOND), rng.span(Duration::ZERO, self.ttl));
@@ -135,7 +135,7 @@ impl Worker {
         }
     }
 
-    /// Notes that a lock is asked for, by a call that returns within `bound`; zero for none. Returns its number.
+    /// Notes a call for a lock that must return within `bound`; zero for no bound. Returns its number.
     pub(super) fn called(&self, name: &str, what: &str, bound: Duration) -> u64 {
         let (call, bound) = (self.journal.number(), bound.as_nanos());
         self.journal.note(format_args!("call {call} {name} {what} {bound}"));
@@ -172,7 +172,7 @@ impl Worker {
     }
 }
 
-/// Draws a wait, and the time within which the call returns.
+/// Draws a wait, and returns it with the time within which the call must return.
 fn patience(rng: &mut Rng) -> (Wait, Duration) {
     if rng.one_in(4) {
         return (Wait::Never, REQUEST_TIMEOUT);

@@ -1,4 +1,4 @@
-//! A client that takes, uses and gives up locks in every way, and notes all that it sees.
+//! A client that acquires, uses and gives up locks in every way, and notes all events.
 
 use std::collections::HashMap;
 use std::env;
@@ -26,7 +26,7 @@ pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of tasks of a worker that share its client.
 const TASKS: u64 = 4;
 
-/// The locks, of each of which a register is protected.
+/// The locks that each protect a register.
 pub(super) const REGISTERS: [&str; 2] = ["register-a", "register-b"];
 /// The lock of readers and writers.
 pub(super) const SHARED: &str = "shared";
@@ -49,7 +49,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// As variables of a process.
+    /// Returns the orders as variables of a process.
     pub(super) fn to_environment(&self) -> Vec<(&'static str, String)> {
         vec![
             ("CHAOS_WHO", self.who.clone()),
@@ -111,7 +111,7 @@ pub(super) async fn work<S: Store>(task: Task, stopped: watch::Receiver<bool>) {
     worker.locks.shutdown().await;
 }
 
-/// A client as the workers have.
+/// Returns a client with the options of the workers.
 pub(super) fn client(locks: Arc<dyn DistributedLock>) -> LockClient {
     LockClient::from_arc(locks, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
 }
@@ -129,7 +129,7 @@ where
     }
 }
 
-/// Notes when the process, or the machine, stood still: bounds of time are not meant for that.
+/// Notes the stalls of the process or the machine: time bounds do not apply to them.
 pub(super) fn note_stalls(journal: &Arc<Journal>) {
     const NAP: Duration = Duration::from_millis(10);
     let journal = Arc::downgrade(journal);

@@ -1,4 +1,4 @@
-//! C19 to C21: what is dropped at any point leaves nothing behind.
+//! C19 to C21: a future that is dropped at any point leaves nothing behind.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::{Fault, Faulty, Operation};
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{DistributedLock, Lease, LockRequest, LostReason, Wait};
 
-/// C19: an acquire that is dropped at any await leaves no hold: long before its TTL of a minute the
-/// lock is free again.
+/// C19: an acquire that is dropped at any await leaves no hold: the lock is free again long before its TTL of a
+/// minute.
 pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
@@ -59,7 +59,7 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
     until_free(harness, &holder, &name).await;
 }
 
-/// C19: a place in a queue outlives the shortest TTLs, and a withdrawal is tried for as long.
+/// C19: a place in a queue outlives the shortest TTLs, and so do the tries of a withdrawal.
 pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (leaver, faulty) = faulty_client(harness).await;
@@ -76,7 +76,7 @@ pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
     guard.release().await.expect("an answer");
 }
 
-/// C19: a request that had no answer, and comes after its hold was released, takes nothing.
+/// C19: a request without an answer that arrives after the release of its hold acquires nothing.
 pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = Duration::from_secs(60);
@@ -90,14 +90,14 @@ pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Ha
         } else {
             guard.release().await.expect("an answer");
         }
-        // Once the janitor has been there, the request may come.
+        // The janitor has finished by now, so the request may arrive.
         until_free(harness, &client, &name).await;
         until_refused(harness, &faulty, &ghost).await;
         until_free(harness, &client, &name).await;
     }
 }
 
-/// Waits until the late request of a claim takes nothing: it is refused, or taken back.
+/// Waits until the late request of a claim has no effect: it is refused, or withdrawn.
 async fn until_refused(harness: &dyn Harness, faulty: &Faulty, ghost: &Claim) {
     eventually(harness, "the late request takes nothing", async || {
         let late = faulty.acquire(ghost, None).await;
@@ -106,8 +106,8 @@ async fn until_refused(harness: &dyn Harness, faulty: &Faulty, ghost: &Claim) {
     .await;
 }
 
-/// C19: a lease that is handed on says that a request of it may come late: its last release refuses
-/// that request, in this process and in another.
+/// C19: an exported lease says that a request of its claim may come late. Its last release refuses that request, in
+/// this process and in another.
 pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     for exports in [false, true] {
@@ -127,15 +127,15 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
     }
 }
 
-/// C19: tries that were given up at locks that are jammed cost no other lock: the guard of another is
-/// given back long before its TTL.
+/// C19: cancelled tries at jammed locks delay no other lock: the guard of another lock is released long before its
+/// TTL.
 pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (other, ttl) = (fresh_name(), Duration::from_secs(60));
     let guard = client.acquire(patient(&other, ttl)).await.expect("a free lock");
     let jammed: Vec<_> = (0..100).map(|_| fresh_name()).collect();
     jammed.iter().for_each(|name| faulty.jam(name));
-    // Each of them once, and one of them many times.
+    // Each lock once, and one of them many times.
     let tries = jammed.iter().chain(std::iter::repeat_n(&jammed[0], 100));
     let given_up = tries.map(|name| client.try_acquire(patient(name, ttl)));
     let given_up = given_up.map(|acquiring| timeout(Duration::from_millis(20), acquiring));
@@ -154,7 +154,7 @@ pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
     }
 }
 
-/// C20: a guard is given back from any thread, outside a runtime, and during unwinding.
+/// C20: a guard can be dropped on any thread, outside a runtime, and during unwinding; its lock is released.
 pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), Duration::from_secs(60));
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
@@ -175,7 +175,7 @@ pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
     until_free(harness, &client, &name).await;
 }
 
-/// C21: after many calls were dropped in mid-flight, each further reply is its own request's.
+/// C21: after many calls were dropped in flight, each later caller gets its own reply.
 pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
     let (client, tag) = (client(harness).await, fresh_name());
     let name = |i: usize| format!("{tag}-{i}");

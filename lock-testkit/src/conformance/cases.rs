@@ -27,8 +27,8 @@ use super::waiting::*;
 use super::watching::*;
 use super::withdrawals::*;
 
-/// Makes one test of each function of the suite, for the harness that the expression yields; or of those alone that are
-/// named behind it.
+/// Makes one test of each function of the suite, for the harness of the expression; or only of the functions that are
+/// named after it.
 #[macro_export]
 macro_rules! conformance_tests {
     ($harness:expr; $($case:ident)+) => {
@@ -210,7 +210,7 @@ macro_rules! conformance_tests {
     };
 }
 
-/// All cases of the suite, for a runner of tests of one's own.
+/// All cases of the suite, for a separate test runner.
 pub const CASES: &[Case] = conformance_tests! { @all list [] };
 
 /// A case of the suite.
@@ -223,15 +223,15 @@ pub struct Case {
 type Run = for<'a> fn(&'a dyn Harness) -> Pin<Box<dyn Future<Output = ()> + 'a>>;
 
 impl Case {
-    /// The name of its function: it begins with the clause that is tested.
+    /// Returns the name of its function, which begins with the tested clause.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs it, on a runtime of Tokio's with several threads.
+    /// Runs the case, on a Tokio runtime with several threads.
     ///
     /// # Panics
-    /// If the backend breaks the contract, with what was expected of whom.
+    /// If the backend breaks the contract, with the expected behaviour.
     pub async fn run(&self, harness: &dyn Harness) {
         (self.run)(harness).await;
     }

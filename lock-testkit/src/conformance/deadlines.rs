@@ -1,4 +1,4 @@
-//! C5, C7 to C9: until when a holder believes, and how it learns that it must stop.
+//! C5, C7 to C9: the deadline of a holder's belief, and the signal of its loss.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use lock_core::{
     Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
 };
 
-/// C5, S7: a slow answer shortens what is left; it does not move the deadline.
+/// C5, S7: a slow answer shortens the remaining time; it does not move the deadline.
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
-    // An attempt that takes half of the request time-out is given up.
+    // An attempt is given up after half of the request time-out.
     let (acquire_delay, renewal_delay) = ((ttl / 3).min(harness.request_timeout() / 3), ttl / 16);
     faulty.once(Operation::Acquire, Fault::Late(acquire_delay));
     faulty.always(Operation::Extend, Fault::Late(renewal_delay));
@@ -49,7 +49,7 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
     guard.release().await.expect("an answer");
 }
 
-/// C7: `is_held` is right even if no task of ours has run since.
+/// C7: `is_held` is right even if none of our tasks has run since.
 pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = harness.ttl();
@@ -57,7 +57,7 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let fresh = guard.is_held() && guard.remaining() > ttl / 2;
     assert!(fresh, "a new hold is to last for most of its TTL: {:?} left", guard.remaining());
-    // The thread sleeps, as it would in a pause: nothing polls, no timer of this task fires.
+    // The thread sleeps, as in a pause: nothing is polled, and no timer of this task fires.
     std::thread::sleep(ttl);
     let over = !guard.is_held() && guard.remaining().is_zero();
     assert!(over, "a guard is to see by the clock alone that its deadline is past");
@@ -91,7 +91,7 @@ pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness
     drop(guard);
 }
 
-/// C8: a renewal that fails for now is no loss.
+/// C8: a temporary failure of a renewal is no loss.
 pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let mut ttl = harness.ttl() * 2;
@@ -111,14 +111,14 @@ pub async fn c08_a_transient_error_is_no_loss(harness: &dyn Harness) {
             assert!(calls > 3, "a renewal is to be tried again: {calls} calls after 3 errors");
             return guard.release().await.expect("an answer");
         }
-        // A busy machine may have no time for four renewals: then once more, with a longer TTL.
+        // A busy machine may have no time for four renewals: then the test repeats with a longer TTL.
         ttl *= 2;
         assert!(ttl < harness.limit(), "a renewal that fails for now is to cost no hold");
     }
 }
 
-/// C8, C13: a hold that could not be renewed names what the last renewal met. One that was not to be renewed any more
-/// names its bound, and no failure.
+/// C8, C13: an expired hold reports the error of its last renewal. A hold that reached its bound reports the bound,
+/// and no failure.
 pub async fn c08_a_loss_names_its_cause(harness: &dyn Harness) {
     let faults = [Fault::Forbidden, Fault::RequestLost, Fault::Silence, Fault::Panic];
     let causes = faults.map(Some).into_iter().chain([None]);
@@ -144,7 +144,7 @@ pub async fn c08_a_loss_names_its_cause(harness: &dyn Harness) {
     .await;
 }
 
-/// C8: a loss that the backend itself sees is told at once, whatever is left of the TTL.
+/// C8: a loss that the backend itself sees is signalled at once, however much of the TTL is left.
 pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, kept) = (fresh_name(), fresh_name());
@@ -159,7 +159,7 @@ pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
     eventually(harness, "nothing is watched any more", async || faulty.watched() == 0).await;
 }
 
-/// C9, L4: with a network that swallows everything, the loss is told at the deadline, not later.
+/// C9, L4: if the network swallows everything, the loss is signalled at the deadline, not later.
 pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     faulty.always(Operation::Extend, Fault::Silence);
@@ -170,8 +170,7 @@ pub async fn c09_a_hung_renewal_does_not_delay_the_signal(harness: &dyn Harness)
     told_by_the_deadline(harness, reason, asked.elapsed(), ttl);
 }
 
-/// C9: the runtime on which the client started may be gone; the loss is told all the same, and a
-/// hold that somebody watches is renewed.
+/// C9: the loss is signalled even if the client's first runtime is gone, and a hold with an observer is renewed.
 pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let ttl = harness.ttl() * 2;
@@ -189,7 +188,7 @@ pub async fn c09_the_loss_is_told_without_the_renewers_runtime(harness: &dyn Har
     told_by_the_deadline(harness, reason, asked.elapsed(), ttl);
 }
 
-/// L4: a loss is told at most 50 ms after the deadline, which is within a TTL from the request on.
+/// L4: a loss is signalled at most 50 ms after the deadline, which is within a TTL of the request.
 fn told_by_the_deadline(harness: &dyn Harness, why: LostReason, took: Duration, ttl: Duration) {
     assert_eq!(why, LostReason::Expired, "a hold that nobody could renew is to be told as expired");
     let bound = ttl + Duration::from_millis(50) + harness.slack();

@@ -1,4 +1,4 @@
-//! C40: who leads, and how those see it who only look.
+//! C40: leaders, and their observers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,8 +19,8 @@ use lock_core::{
 /// Interval of an observer's looks here.
 const POLL: Duration = Duration::from_millis(50);
 
-/// C40: a leader is known by its term and label. When it resigns, the next candidate leads, long before any
-/// TTL ends.
+/// C40: a leader is identified by its term and label. When it resigns, the next candidate leads long before any TTL
+/// ends.
 pub async fn c40_a_leader_that_resigns_hands_over_at_once(harness: &dyn Harness) {
     let (name, waits) = (fresh_name(), Arc::new(AtomicBool::new(false)));
     let told = waits.clone();
@@ -50,8 +50,8 @@ pub async fn c40_a_leader_that_resigns_hands_over_at_once(harness: &dyn Harness)
     assert_eq!(leader().await, None, "nobody is to lead after the last one resigned");
 }
 
-/// C40: answers that are overtaken, as those of a replica that lags, show an observer no smaller term, and do
-/// not hide the last leader.
+/// C40: answers out of order, as from a lagging replica, show an observer no smaller term, and do not hide the last
+/// leader.
 pub async fn c40_an_observer_never_sees_a_smaller_term(harness: &dyn Harness) {
     let name = fresh_name();
     let (election, (observing, faulty)) =
@@ -73,8 +73,8 @@ pub async fn c40_an_observer_never_sees_a_smaller_term(harness: &dyn Harness) {
     assert_growing(&terms);
 }
 
-/// C40: of many leaders, several observers see each its part in the order of their terms, and all see the
-/// last one.
+/// C40: several observers see different parts of many leaders, each in the order of the terms, and all see the last
+/// leader.
 pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
     const CANDIDATES: usize = 3;
     const TERMS: usize = 4;
@@ -107,10 +107,10 @@ pub async fn c40_all_observers_see_the_last_leader(harness: &dyn Harness) {
     last.resign().await.expect("it led to the end");
 }
 
-/// C40: an endless campaign goes on through an outage, however long, and tells of it.
+/// C40: an endless campaign goes on through an outage of any length, and reports it.
 pub async fn c40_a_candidate_outlasts_an_outage(harness: &dyn Harness) {
     let (faulty, told) = (Faulty::new(harness.connect().await), Arc::new(AtomicUsize::new(0)));
-    // A campaign bears five of these as an acquisition does.
+    // A campaign survives five of these, as an acquisition does.
     let options = ClientOptions::new().request_timeout(harness.request_timeout() / 4);
     let candidate = LockClient::with_options(faulty.clone(), options);
     let counted = told.clone();
@@ -126,7 +126,7 @@ pub async fn c40_a_candidate_outlasts_an_outage(harness: &dyn Harness) {
     leadership.resign().await.expect("it led to the end");
 }
 
-/// C40, C5: a leader whose work takes a while to stop believes for that much less: by then nobody else leads.
+/// C40, C5: with a margin, a leader stops believing that much earlier, before anybody else leads.
 pub async fn c40_a_leader_stops_believing_a_margin_before_the_next(harness: &dyn Harness) {
     let (name, ttl, margin) = (fresh_name(), harness.ttl() * 4, harness.ttl() * 2);
     let faulty = Faulty::new(harness.connect().await);
@@ -143,7 +143,7 @@ pub async fn c40_a_leader_stops_believing_a_margin_before_the_next(harness: &dyn
     next.resign().await.expect("it led to the end");
 }
 
-/// C40: a holder of the lock of an election that was no candidate leads nobody, whoever looks. It keeps the candidates
+/// C40: a holder of an election's lock that was no candidate is no leader for any observer. It keeps the candidates
 /// out.
 pub async fn c40_a_holder_that_was_not_elected_leads_nobody(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
@@ -168,7 +168,7 @@ pub async fn c40_a_holder_that_was_not_elected_leads_nobody(harness: &dyn Harnes
     }
 }
 
-/// C40: who leads is elected also after an acquisition of the same client that gave up its place in the queue.
+/// C40: a candidate is elected even after an acquisition of the same client gave up its place in the queue.
 pub async fn c40_a_candidate_behind_one_that_gave_up_is_elected(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let holder = other.acquire(patient(&name, harness.limit())).await.expect("a free lock");
@@ -189,8 +189,7 @@ pub async fn c40_a_candidate_behind_one_that_gave_up_is_elected(harness: &dyn Ha
     leadership.resign().await.expect("it led to the end");
 }
 
-/// An election, by a client with a connection of its own. A leader that dies would lead for longer than any case
-/// takes.
+/// Returns an election by a client with its own connection. A dead leader would lead for longer than any case takes.
 async fn election(harness: &dyn Harness, name: &LockName) -> Election {
     client(harness).await.election(name).ttl(harness.limit() * 10)
 }
@@ -199,7 +198,7 @@ fn term_and_label(leader: Leader) -> (FencingToken, String) {
     (leader.term, leader.label.as_str().to_owned())
 }
 
-/// The terms that are shown until one with this label leads.
+/// Returns the terms that are shown until a leader with this label appears.
 async fn seen_until(
     harness: &dyn Harness,
     observer: &mut Observer,

@@ -1,4 +1,4 @@
-//! C20: what becomes of everything when a client or a runtime ends.
+//! C20: the end of a client or of a runtime.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::steps::{client, eventually, faulty_client, fresh_name, patient, until
 use crate::{Fault, Operation};
 use lock_core::{LockClient, LockError, LockGuard, LockRequest, Wait};
 
-/// C20: a shutdown gives back what is held and what was dropped, though some of it fails at first.
+/// C20: a shutdown gives back all held and dropped locks, even if some requests fail at first.
 pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     let observer = client(harness).await;
     let (client, faulty) = faulty_client(harness).await;
@@ -40,7 +40,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     timeout(harness.limit(), client.shutdown()).await.expect("twice does no harm");
 }
 
-/// C20: a shutdown ends acquisitions under way, and leaves nothing of them.
+/// C20: a shutdown ends acquisitions in flight, and leaves nothing of them.
 pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (waiter, faulty) = faulty_client(harness).await;
@@ -66,7 +66,7 @@ fn told_as_closed(acquired: Result<LockGuard, LockError>) {
     assert!(is_closed, "an acquisition is to be told of the shutdown that ends it: {acquired:?}");
 }
 
-/// C20: a shutdown does not wait for acquisitions that nobody polls any more.
+/// C20: a shutdown does not wait for acquisitions that nobody polls.
 pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &dyn Harness) {
     let (holder, (waiter, _)) = (client(harness).await, faulty_client(harness).await);
     let name = fresh_name();
@@ -82,7 +82,7 @@ pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &d
     until_free(harness, &holder, &name).await;
 }
 
-/// C20: a shutdown waits for a release that is under way.
+/// C20: a shutdown waits for a release in flight.
 pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let guard = client.acquire(patient(&fresh_name(), harness.limit())).await.expect("a free lock");
@@ -98,8 +98,8 @@ pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     }
 }
 
-/// C19, C20: a guard that outlives the runtime of its client's tasks is given back from the runtime
-/// in which it is dropped.
+/// C19, C20: a guard that outlives the runtime of its client's tasks is given back from the runtime in which it is
+/// dropped.
 pub async fn c20_a_guard_that_outlives_its_runtime_is_given_back(harness: &dyn Harness) {
     let (observer, name, backend) = (client(harness).await, fresh_name(), harness.connect().await);
     let request = patient(&name, harness.limit() * 2);

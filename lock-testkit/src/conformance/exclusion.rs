@@ -1,4 +1,4 @@
-//! S3: a lock has one holder, however many ask at once.
+//! S3: a lock has one holder, however many clients ask at once.
 
 use std::sync::Arc;
 
@@ -10,17 +10,17 @@ use tokio::sync::Barrier;
 use super::harness::Harness;
 use super::steps::{claim, fresh_name};
 
-/// Number of callers at once, each over a connection of its own.
+/// Number of callers at once, each with its own connection.
 const CONNECTIONS: usize = 8;
 
 /// Number of rounds.
 ///
-/// A backend that checks in one transaction and grants in another had two holders in 37 of 200 such
-/// rounds on SQLite. So many rounds miss that with a probability of 2 in a million, and a race that is
-/// lost in one round of fifty with one of 27 %.
+/// A backend that checks in one transaction and grants in another had two holders in 37 of 200 such rounds on SQLite.
+/// So this many rounds miss it with a probability of 2 in a million. They miss a race that shows in one round of
+/// fifty with a probability of 27 %.
 const ROUNDS: usize = 64;
 
-/// S3, C14: of many that try at once to take a free lock, one at most is granted it.
+/// S3, C14: if many try at once to acquire a free lock, at most one is granted it.
 pub async fn s3_of_many_that_try_at_once_one_is_granted(harness: &dyn Harness) {
     let mut backends = Vec::new();
     for _ in 0..CONNECTIONS {
@@ -41,14 +41,14 @@ pub async fn s3_of_many_that_try_at_once_one_is_granted(harness: &dyn Harness) {
     }
 }
 
-/// Returns the number of granted `claims`. Each is tried by a task of its own, all at once.
+/// Returns the number of granted `claims`. Each is tried by its own task, all at once.
 async fn tried_at_once(backends: &[Arc<dyn DistributedLock>], claims: &[Claim]) -> usize {
     let start = Arc::new(Barrier::new(claims.len()));
     let tries = backends.iter().zip(claims).map(|(backend, claim)| {
         let (backend, claim, start) = (backend.clone(), claim.clone(), start.clone());
         tokio::spawn(async move {
             start.wait().await;
-            // A failure grants nothing.
+            // A failure counts as no grant.
             matches!(backend.acquire(&claim, None).await, Ok(Attempt::Granted(_)))
         })
     });

@@ -7,35 +7,35 @@ use async_trait::async_trait;
 
 use lock_core::{DistributedLock, LockName};
 
-/// Gives the suite the backend under test, and the bounds of time.
+/// Gives the suite the backend under test, and time limits.
 #[async_trait]
 pub trait Harness: Send + Sync {
-    /// Connects to the store anew, as another host would.
+    /// Makes a new connection to the store, as another host would.
     async fn connect(&self) -> Arc<dyn DistributedLock>;
 
-    /// Ends the hold of `name` behind everyone's back, as an operator would.
+    /// Ends the hold of `name` without the holder, as an operator would.
     async fn evict(&self, name: &LockName);
 
-    /// The shortest TTL that the backend keeps to, and that a busy test machine does not lose by
-    /// chance. A renewal has a sixth of it, or a third of what a slow grant left: so it is at least
-    /// thirty times what a call takes.
+    /// Returns the shortest TTL that the backend keeps and that a busy test machine does not lose by chance. A
+    /// renewal has a sixth of it, or a third of the rest after a slow grant. So it must be at least thirty times the
+    /// duration of a call.
     fn ttl(&self) -> Duration {
         Duration::from_secs(2)
     }
 
-    /// Returns true if the store, as it is set up here, tells of changes (C44) where its backend listens for them.
+    /// Returns true if the store, as it is set up here, signals changes (C44) and its backend listens for them.
     fn tells_changes(&self) -> bool {
         true
     }
 
-    /// Returns the length in bytes of the longest name that the backend takes: fewer where each name is given a prefix.
+    /// Returns the length in bytes of the longest name that the backend accepts: less if each name gets a prefix.
     fn longest_name(&self) -> usize {
         LockName::MAX_BYTES
     }
 
-    /// The request time-out of the clients under test: at least eight times what a call takes, since a
-    /// case may delay an answer by a quarter of it, and an attempt is given up after half of it. A store
-    /// that waits for a slow disk may need more than the default of 2 s.
+    /// Returns the request time-out of the clients under test: at least eight times the duration of a call. A case
+    /// may delay an answer by a quarter of it, and an attempt is given up after half of it. A store on a slow disk
+    /// may need more than the default of 2 s.
     fn request_timeout(&self) -> Duration {
         Duration::from_secs(2)
     }
@@ -46,14 +46,14 @@ pub trait Harness: Send + Sync {
         self.request_timeout()
     }
 
-    /// Returns for how long an answer is delayed, and a call is watched while it is to wait: a quarter of the request
-    /// time-out.
+    /// Returns the delay of a late answer, and the time for which a waiting call is observed: a quarter of the
+    /// request time-out.
     fn moment(&self) -> Duration {
         self.request_timeout() / 4
     }
 
-    /// A bound for what has none of its own: far more than anything takes. The default is thirty times
-    /// the request time-out.
+    /// Returns the time limit of everything without its own: far more than anything takes. The default is thirty
+    /// times the request time-out.
     fn limit(&self) -> Duration {
         self.request_timeout() * 30
     }

@@ -1,4 +1,4 @@
-//! C33 to C38: who may hold a lock beside whom, in which order they come, and that each stands by itself.
+//! C33 to C38: the holds that a lock allows beside each other, their order, and their independence.
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
@@ -33,7 +33,7 @@ fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
     backend.capabilities().kinds.has(claim.kind)
 }
 
-/// The grant of a claim that fits, or `None` if it is to wait.
+/// Returns the grant of a claim that fits; `None` if it must wait.
 async fn tried(backend: &dyn DistributedLock, claim: &Claim) -> Option<Grant> {
     match backend.acquire(claim, None).await.expect("an answer") {
         Attempt::Granted(grant) => Some(grant),
@@ -62,7 +62,7 @@ async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
     }
 }
 
-/// Waits until as many wait for the lock, where the backend tells.
+/// Waits until `many` claims wait for the lock, if the backend reports their number.
 async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &LockName, many: u64) {
     eventually(harness, "the requests wait", async || {
         let state = observer.admin().inspect(name).await.expect("the server answers");
@@ -71,7 +71,7 @@ async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &Lock
     .await;
 }
 
-/// C30, C33: a kind that a backend has not got is a typed error, and nothing is sent.
+/// C30, C33: a kind that the backend lacks is a typed error, and nothing is sent.
 pub async fn c33_a_kind_that_a_backend_has_not_got_is_refused(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     for asked in [SHARED, OF_TWO] {
@@ -88,9 +88,9 @@ pub async fn c33_a_kind_that_a_backend_has_not_got_is_refused(harness: &dyn Harn
     }
 }
 
-/// C33: which kinds stand beside each other.
+/// C33: the kinds that fit beside each other.
 pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
-    // One lock, since a store may take one that it does not know by another way.
+    // One lock, since a store may treat a lock that it does not know in another way.
     let (backend, name) = (harness.connect().await, fresh_name());
     let pairs = [
         (EXCLUSIVE, EXCLUSIVE, false),
@@ -117,7 +117,7 @@ pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
     }
 }
 
-/// C33: n permits, n together.
+/// C33: at most n holds of n permits.
 pub async fn c33_no_more_holds_than_permits(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     if !has(&backend, OF_THREE) {
@@ -157,12 +157,13 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
     })
     .await;
     held.release().await.expect("held to the end");
-    // Nobody holds it: the number is free to be another.
+    // Nobody holds it: the number may change.
     let request = OF_TWO(patient(&name, harness.limit()));
     other.acquire(request).await.expect("free").release().await.expect("held to the end");
 }
 
-/// C33: a deploy changes the number of permits while some are held: who waits outlasts the holders with the former one.
+/// C33: a deploy changes the number of permits while some are held: a waiter outlasts the holders with the former
+/// number.
 pub async fn c33_a_waiter_outlasts_those_with_another_number(harness: &dyn Harness) {
     let (former, new, name) = (client(harness).await, client(harness).await, fresh_name());
     if !has(&harness.connect().await, OF_THREE) {
@@ -192,7 +193,7 @@ pub async fn c33_a_waiter_outlasts_those_with_another_number(harness: &dyn Harne
     until_free(harness, &new, &name).await;
 }
 
-/// C34: who would fit waits all the same while another waits before it.
+/// C34: a claim that would fit waits while another waits before it.
 pub async fn c34_nobody_passes_those_who_wait(harness: &dyn Harness) {
     let backend = harness.connect().await;
     for (held, waits, passes) in
@@ -224,7 +225,7 @@ pub async fn c34_nobody_passes_those_who_wait(harness: &dyn Harness) {
     }
 }
 
-/// C34: a release lets in all at the head that fit together, and nobody behind them.
+/// C34: a release grants to all at the head that fit together, and to nobody behind them.
 pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
     let backend = harness.connect().await;
     for (readers, held) in [(SHARED, EXCLUSIVE), (OF_THREE, EXCLUSIVE)] {
@@ -241,13 +242,13 @@ pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
             until_waiting(harness, &observer, &name, 3).await;
             first.release().await.expect("held to the end");
         };
-        // Each goes on holding until all hold.
+        // Each keeps its hold until all hold the lock.
         let (guards, ()) = tokio::join!(timeout(harness.limit(), waiting), release);
         let guards = guards.expect("all that fit are to get in together");
         let guards: Vec<LockGuard> =
             guards.into_iter().map(|guard| guard.expect("its turn")).collect();
         assert!(guards.iter().all(LockGuard::is_held), "they hold it beside each other");
-        // C36: also a hold that was pushed knows its slots.
+        // C36: a pushed hold knows its slots too.
         let expected: usize = guards.iter().map(|guard| usize::from(guard.kind().slots())).sum();
         let mut slots: Vec<u16> = guards.iter().flat_map(LockGuard::slots).collect();
         slots.sort_unstable();
@@ -285,7 +286,7 @@ pub async fn c35_each_grant_has_its_own_token(harness: &dyn Harness) {
     }
 }
 
-/// C36: the lowest free slots, nobody else's, and the same for all of the hold.
+/// C36: a hold has the lowest free slots, which no other has, for its whole life.
 pub async fn c36_a_permit_is_a_slot(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     if !has(&backend, OF_THREE) {
@@ -327,7 +328,7 @@ pub async fn c36_a_detached_hold_keeps_its_slots(harness: &dyn Harness) {
     until_free(harness, &one, &name).await;
 }
 
-/// C38: one holder's end costs the others nothing, and frees its part.
+/// C38: the end of one hold does not affect the others, and frees its part.
 pub async fn c38_each_holder_stands_by_itself(harness: &dyn Harness) {
     let backend = harness.connect().await;
     for asked in [SHARED, OF_TWO] {
@@ -414,7 +415,7 @@ pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
             assert_eq!((holder.token, holder.kind), (Some(grant.token), claim.kind));
             assert_eq!((&holder.slots, &holder.label), (&grant.slots, &claim.label));
             let left = holder.ttl_left.expect("ours has a TTL");
-            // A server that counts whole seconds tells no less.
+            // A server that counts whole seconds may report more.
             let most = grant.ttl + backend.capabilities().ttl_granularity;
             assert!(left > Duration::ZERO && left <= most, "{left:?} of {:?}", grant.ttl);
         }

@@ -1,4 +1,4 @@
-//! C2, C4: which locks are listed, and how.
+//! C2, C4: the locks that a listing shows, and their order.
 
 use crate::Expect;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use lock_core::{DistributedLock, LockName, Whom};
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted, until_expired};
 
-/// Texts that stores take for patterns, each with a neighbour that its pattern would match.
+/// Texts that stores take for patterns, each with a name that its pattern would match.
 const PARTS: [&str; 14] =
     ["%", "_", "*", "?", "[a]", "\\", ".", "A", "a", "b", "{a,b}", "^", "'", "ü"];
 
-/// C2: the prefix of a listing is data too: no pattern, in no case but its own; and a listing is sorted
-/// by name, byte by byte, and bounded.
+/// C2: the prefix of a listing is data: no pattern, and case-sensitive. A listing is sorted by the bytes of the
+/// names, and bounded.
 pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
     let (backend, tag) = (harness.connect().await, fresh_name());
     let mut names = PARTS.map(|part| format!("{tag}{part}x"));
@@ -41,7 +41,7 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
     }
 }
 
-/// C4: a listing shows what is held: neither what expired nor what was released.
+/// C4: a listing shows held locks, and neither expired nor released ones.
 pub async fn c04_a_hold_that_is_over_is_not_listed(harness: &dyn Harness) {
     let (backend, tag) = (harness.connect().await, fresh_name());
     let [expired, released, held] = ["a", "b", "c"].map(|part| format!("{tag}-{part}"));

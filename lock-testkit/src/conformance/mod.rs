@@ -25,16 +25,15 @@
 //! lock_testkit::conformance_tests!(Memory(MemoryBackend::new()));
 //! ```
 //!
-//! The line makes one `#[tokio::test]` of each function, named by the clause it tests (`tokio` with
-//! `macros` and `rt-multi-thread` must be a dev-dependency). Each function may run beside the others
-//! on one server; it uses names of its own. A slow store is given more time by its harness. Who has a
-//! runner of tests of their own finds all cases in [`CASES`].
+//! The line makes one `#[tokio::test]` of each function, named by the tested clause (`tokio` with `macros` and
+//! `rt-multi-thread` must be a dev-dependency). The functions may run in parallel on one server; each uses its own
+//! names. The harness of a slow store gives it more time. For a separate test runner, [`CASES`] has all cases.
 //!
-//! Faults are put between the policy of `lock-core` and the backend by [`Faulty`](crate::Faulty). What
-//! the suite refuses is shown by [`broken`](crate::broken): backends with one fault each.
+//! [`Faulty`](crate::Faulty) injects faults between the policy of `lock-core` and the backend.
+//! [`broken`](crate::broken) shows the behaviours that the suite refuses: backends with one fault each.
 //!
 //! # Panics
-//! All functions panic where the backend breaks the contract, and say what was expected of whom.
+//! All functions panic if the backend breaks the contract, and name the expected behaviour.
 
 mod cancellation;
 mod cases;

@@ -1,4 +1,4 @@
-//! The memory backend as the model of all others: random histories must come to the same.
+//! The memory backend as the model of all others: random histories must have the same outcomes.
 
 mod history;
 mod member;
@@ -18,30 +18,30 @@ use self::run::{Run, Seen};
 use super::harness::Harness;
 use lock_core::DistributedLock;
 
-/// Number of histories, unless this variable says otherwise.
+/// Number of histories, unless this variable sets another.
 const HISTORIES: usize = 24;
 const VARIABLE: &str = "LEASEHOLD_HISTORIES";
 
-/// Number of histories played beside each other: each waits for most of the time.
+/// Number of parallel histories, since each mostly waits.
 const AT_ONCE: usize = 8;
 
-/// Number of times that a history is played, each time with TTLs twice as long, if the machine is so slow that a hold
-/// may have expired before it was renewed.
+/// Number of plays of a history, each with TTLs twice as long. Another play follows if the machine was so slow that a
+/// hold may have expired before its renewal.
 const TTLS: usize = 3;
 
 /// Number of looks for a change that takes the server a moment, and the pause between them.
 const LOOKS: usize = 150;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// For how long a shorter history is looked for that differs too.
+/// Time for the search of a shorter failing history.
 const SHORTENING: Duration = Duration::from_secs(10);
 
-/// C10, C14, C16, C19, C22, C33 to C36, C38, C41: any history has the same outcomes as on the memory backend,
-/// which is the specification. Holds are extended, released, left until a time, evicted, and die; waits are
-/// granted and withdrawn.
+/// C10, C14, C16, C19, C22, C33 to C36, C38, C41: any history has the same outcomes as on the memory backend, which
+/// is the specification. Holds are extended, released, released after a delay, evicted, and expire; waits are granted
+/// and withdrawn.
 ///
-/// Time goes by on the memory backend as the history says, and here until the server says that a hold is over.
-/// 24 random histories are played, or as many as the environment's `LEASEHOLD_HISTORIES` says.
+/// On the memory backend time passes as the history says; here a step waits until the server reports the end of a
+/// hold. The environment's `LEASEHOLD_HISTORIES` sets the number of random histories; the default is 24.
 pub async fn every_history_agrees_with_the_model(harness: &dyn Harness) {
     let stores = Stores { here: [harness.connect().await, harness.connect().await], harness };
     let (strategy, mut runner) = (histories(&*stores.here[0]), TestRunner::default());
@@ -62,16 +62,16 @@ struct Stores<'a> {
     harness: &'a dyn Harness,
 }
 
-/// Why a history is not what it is to be.
+/// Reason why a history fails.
 enum Failure {
-    /// The machine was too slow to tell.
+    /// The machine was too slow to decide.
     TooSlow,
     Differs(String),
 }
 
 impl Stores<'_> {
-    /// Plays all histories, until one differs. Then the others are dropped: a history that nobody polls may
-    /// keep the store's only connection.
+    /// Plays all histories until one differs. The others are then dropped: a history that nobody polls may keep the
+    /// store's only connection.
     async fn first_difference<T: ValueTree<Value = History>>(
         &self,
         trees: impl Iterator<Item = T>,
@@ -80,13 +80,13 @@ impl Stores<'_> {
         std::pin::pin!(played.filter_map(async |difference| difference)).next().await
     }
 
-    /// Plays a history, and gives it back with what differs.
+    /// Plays a history; returns it with the difference, if there is one.
     async fn play<T: ValueTree<Value = History>>(&self, tree: T) -> Option<(T, String)> {
         let difference = self.difference(&tree.current()).await?;
         Some((tree, difference))
     }
 
-    /// Returns the shortest failing history that we find: each step that is left out was not needed.
+    /// Returns the shortest failing history that is found: each removed step was not needed.
     async fn shortest(
         &self,
         mut tree: impl ValueTree<Value = History>,
@@ -126,7 +126,7 @@ impl Stores<'_> {
     }
 }
 
-/// Takes each step of the history on both.
+/// Takes each step of the history on both stores.
 async fn agree(model: &mut Run, run: &mut Run, history: &History) -> Result<(), Failure> {
     let mut before = Vec::new();
     for step in &history.steps {
@@ -147,7 +147,7 @@ async fn agree(model: &mut Run, run: &mut Run, history: &History) -> Result<(), 
     Ok(())
 }
 
-/// Takes a step, and looks again while it may still come to what is expected.
+/// Takes a step, and looks again while the expected state may still come.
 async fn until(run: &mut Run, step: Step, expected: &Seen) -> Seen {
     let mut seen = run.take(step).await;
     for _ in 0..LOOKS {

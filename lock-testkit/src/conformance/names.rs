@@ -1,4 +1,4 @@
-//! C1 to C4, C30, C32: names, owners, TTLs, and what is shown of them.
+//! C1 to C4, C30, C32: names, owners, TTLs, and their texts.
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -13,7 +13,7 @@ use lock_core::{
     Wait,
 };
 
-/// C1, C4: a request that cannot be is refused with a typed error, and nothing is sent.
+/// C1, C4: an invalid request is refused with a typed error, and nothing is sent.
 pub async fn c01_a_bad_request_is_refused_before_any_io(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
@@ -70,7 +70,7 @@ const ODD: [&str; 25] = [
     "a",
 ];
 
-/// C2: whatever is in a name is data: odd names are different locks, and are told as they were given.
+/// C2: all of a name is data: odd names are different locks, and are shown as they were given.
 pub async fn c02_names_are_data(harness: &dyn Harness) {
     let (client, ttl) = (client(harness).await, harness.ttl() * 10);
     let tag = fresh_name();
@@ -102,7 +102,7 @@ pub async fn c02_names_are_data(harness: &dyn Harness) {
     client.shutdown().await;
 }
 
-/// C49: behind a prefix there are the locks of the store whose names begin with it, and no others.
+/// C49: behind a prefix there are only the locks of the store whose names begin with it.
 pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
     let (plain, tag) = (client(harness).await, fresh_name());
     let prefix = format!("{tag}*:");
@@ -113,7 +113,7 @@ pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
     for name in ["b", "a%"] {
         guards.push(shop.acquire(held(name)).await.expect("a free lock"));
     }
-    // One is called as the prefix, the other would match it as a pattern.
+    // One name equals the prefix, the other would match it as a pattern.
     for name in [prefix.clone(), format!("{tag}x:a")] {
         guards.push(plain.acquire(held(&name)).await.expect("a free lock"));
     }
@@ -133,7 +133,7 @@ pub async fn c49_a_prefix_is_a_part_of_each_name(harness: &dyn Harness) {
     shop.shutdown().await;
 }
 
-/// C3: owners are drawn anew for each acquisition, of the same lock by the same client too.
+/// C3: each acquisition draws a new owner, also for the same lock and client.
 pub async fn c03_each_acquisition_has_an_owner_of_its_own(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let mut owners = HashSet::new();
@@ -144,7 +144,7 @@ pub async fn c03_each_acquisition_has_an_owner_of_its_own(harness: &dyn Harness)
     }
 }
 
-/// C4: the lease says what the server granted, and the deadline is within what was asked.
+/// C4: the lease has the server's TTL, and its deadline is within the requested one.
 pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     for asked in [harness.ttl(), harness.ttl() + Duration::from_micros(1)] {
@@ -161,7 +161,7 @@ pub async fn c04_a_lease_says_what_was_granted(harness: &dyn Harness) {
     }
 }
 
-/// C30: what a backend can do is data, and what it says of itself agrees with how it behaves.
+/// C30: the abilities of a backend are data, and its behaviour agrees with them.
 pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let capabilities = holder.capabilities();
@@ -196,8 +196,8 @@ pub async fn c32_no_text_shows_an_owner(harness: &dyn Harness) {
     holder.attach(lease).await.expect("held").release().await.expect("an answer");
 }
 
-/// C3, C32, R3: no error shows an owner id: neither its text nor its `Debug`, nor those of its causes.
-/// Every backend refuses the late request of a withdrawn claim with an error.
+/// C3, C32, R3: no error shows an owner id, neither in its text and `Debug` nor in those of its causes. Every backend
+/// refuses the late request of a withdrawn claim with an error.
 pub async fn c32_no_error_shows_an_owner(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let ghost = claim(&name, harness.ttl());
@@ -220,7 +220,7 @@ fn texts(error: &dyn Error) -> Vec<String> {
     texts
 }
 
-/// C31: the doctor looks at the server, and has a remedy for whatever is not well.
+/// C31: the doctor checks the server, and has a remedy for each problem.
 pub async fn c31_the_doctor_examines_the_server(harness: &dyn Harness) {
     let findings = client(harness).await.admin().doctor().await.expect("an answer");
     assert!(!findings.is_empty(), "a doctor is to look at something");

@@ -1,7 +1,7 @@
-//! C41, C42: a job that one of several runs, and the record of it.
+//! C41, C42: a job that one of several processes runs, and its record.
 //!
-//! That others are kept out is seen by the store's own deeds: another client tries all the time, and is not
-//! granted the lock too early. A busy machine makes the span longer, and so fails no sound backend.
+//! The tests use another client to see that others are kept out: it tries all the time, and must not be granted the
+//! lock too early. A busy machine only makes the span longer, so it fails no sound backend.
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
@@ -21,7 +21,7 @@ use lock_core::{
     Occurrence, Once, OnceOutcome, Ttl,
 };
 
-/// C41: a release that is delayed ends the hold then: before its TTL is over, or after it.
+/// C41: a delayed release ends the hold at that time: before its TTL is over, or after it.
 pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
     for (ttl, delay) in [(harness.limit() * 2, harness.ttl()), (harness.ttl(), harness.ttl() * 2)] {
@@ -37,7 +37,7 @@ pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
     }
 }
 
-/// C41, C10: a hold whose release is delayed is nobody's, but for a repeat.
+/// C41, C10: a hold with a delayed release belongs to nobody, except for a repeated call.
 pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
     let held = claim(&fresh_name(), harness.limit() * 2);
@@ -77,7 +77,7 @@ pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harnes
     until_expired(harness, &*backend, name).await;
 }
 
-/// C41: those who wait for a lock are served when its delayed release is over.
+/// C41: waiters are served when the delayed release is over.
 pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let Some(run) = at_least(harness, &holder, &name, harness.ttl() * 2).await else { return };
@@ -97,7 +97,7 @@ pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness
     next.release().await.expect("held to the end");
 }
 
-/// C41, C20: others are kept out also after a run that was dropped, and after the shutdown of its client.
+/// C41, C20: others are kept out after a dropped run, and after the shutdown of its client.
 pub async fn c41_a_dropped_run_keeps_others_out(harness: &dyn Harness) {
     let (other, name) = (client(harness).await, fresh_name());
     for ending in [Ending::Drop, Ending::Shutdown] {
@@ -118,7 +118,7 @@ enum Ending {
     Shutdown,
 }
 
-/// C41: others are kept out also after a run whose process died, and no longer than by its TTL after that.
+/// C41: others are kept out after a run whose process died, and at most for its TTL after that.
 pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
     let (other, name) = (client(harness).await, fresh_name());
     let (client, faulty) = faulty_client(harness).await;
@@ -132,7 +132,7 @@ pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
     drop(guard);
 }
 
-/// C41, C19: a grant that nobody learned of, and nobody takes back, keeps others out for its TTL, and not for the
+/// C41, C19: a grant whose reply was lost, and that nobody withdraws, keeps others out for its TTL, and not for the
 /// span.
 pub async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl(harness: &dyn Harness) {
     let (other, name) = (client(harness).await, fresh_name());
@@ -145,7 +145,7 @@ pub async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl(harness: &dyn Harn
     until_begun(harness, &other, &name).await;
 }
 
-/// C41, C8: a run that keeps others out for long learns of its loss at the pace of its TTL.
+/// C41, C8: a run that keeps others out for long notices its loss at the pace of its TTL.
 pub async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let Some(run) = at_least(harness, &client, &name, harness.limit() * 4).await else { return };
@@ -155,7 +155,7 @@ pub async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl(harness: &dyn Harness)
     assert!(told.is_ok(), "a holder is to learn of its loss long before its span is over");
 }
 
-/// C41, C13: a run that hangs ends at its bound, though the server keeps its name for longer.
+/// C41, C13: a run that hangs ends at its bound, though the server keeps the lock for longer.
 pub async fn c41_a_bound_ends_a_run_within_its_span(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let Some(run) = at_least(harness, &one, &name, harness.limit() * 4).await else { return };
@@ -168,7 +168,7 @@ pub async fn c41_a_bound_ends_a_run_within_its_span(harness: &dyn Harness) {
     harness.evict(&name).await;
 }
 
-/// C41: others are kept out also after a run that was handed on to another process.
+/// C41: others are kept out after a run that was handed on to another process.
 pub async fn c41_a_run_that_is_handed_on_keeps_others_out(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let Some(run) = at_least(harness, &one, &name, harness.ttl() * 2).await else { return };
@@ -180,7 +180,7 @@ pub async fn c41_a_run_that_is_handed_on_keeps_others_out(harness: &dyn Harness)
     assert_kept(began.elapsed(), harness.ttl() * 2);
 }
 
-/// C41, C10: others are kept out also after a run that was handed on, and whose new process died.
+/// C41, C10: others are kept out after a run that was handed on and whose new process died.
 pub async fn c41_a_run_that_is_handed_on_and_dies_keeps_others_out(harness: &dyn Harness) {
     let (one, (two, faulty)) = (client(harness).await, faulty_client(harness).await);
     let (other, name) = (client(harness).await, fresh_name());
@@ -196,7 +196,7 @@ pub async fn c41_a_run_that_is_handed_on_and_dies_keeps_others_out(harness: &dyn
     drop(handed_on);
 }
 
-/// C41: one that comes second is skipped, and told by whom.
+/// C41: a process that comes second is skipped, and learns the label of the first.
 pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let once = |client: &LockClient| client.once(name.as_str()).ttl(harness.ttl() * 3);
@@ -210,13 +210,13 @@ pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     });
     let finished = ran.await.expect("an answer").ran().expect("a free lock");
     let first = finished.into_value().expect("held to the end");
-    // Without a span for which others are kept out, the next one runs.
+    // Without `at_least` the next process runs.
     let next = once(&other).run(async |held| held.token()).await.expect("an answer");
     let next = next.ran().expect("a free lock").into_value().expect("held to the end");
     assert!(next > first, "each run is to have a greater token");
 }
 
-/// C42: a run that ended well is done, for every client; one that failed is not.
+/// C42: a successful run is done for every client; a failed one is not.
 pub async fn c42_a_run_that_ended_well_is_done(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
@@ -241,7 +241,7 @@ pub async fn c42_a_run_that_ended_well_is_done(harness: &dyn Harness) {
     assert!(next.ran().is_some(), "another occurrence is to run");
 }
 
-/// C42: a holder that lost the lock cannot record, whoever has it since.
+/// C42: a holder that lost the lock cannot record, whoever has held it since.
 pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
     let name = fresh_name();
@@ -271,7 +271,7 @@ pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness
     try_to_record("after its release").await;
 }
 
-/// C42: a record lasts for as long as it was to be remembered, and no longer.
+/// C42: a record lasts for its time, and no longer.
 pub async fn c42_a_record_ends(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
     let held = claim(&fresh_name(), harness.limit());
@@ -298,7 +298,7 @@ pub async fn c42_a_record_ends(harness: &dyn Harness) {
     assert_eq!(week, Some(token), "a record is to last when another ends");
 }
 
-/// C2, C42: names and occurrences are data, and no pair of them meets another.
+/// C2, C42: names and occurrences are data, and different pairs never collide.
 pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     const PARTS: [&str; 12] =
         ["a", "a:b", "b:a", "a/b", "b", ":", "/", "%2F", "{a}", "*", "A", "a "];
@@ -309,7 +309,7 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     for part in PARTS {
         let held = claim(&named(part), harness.limit());
         let token = granted(&*backend, &held).await.token;
-        // Each lock records one of them, which no other lock records.
+        // Each lock records one occurrence, which no other lock records.
         let recording =
             backend.expect_run_records().record(&record(&held, token, part, harness.limit())).await;
         assert_eq!(recording.expect("an answer"), Recording::Recorded, "it is held");
@@ -326,7 +326,7 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     }
 }
 
-/// C42: an operator sees the records of a lock, and forgets one of them: its occurrence runs again.
+/// C42: an operator sees the records of a lock, and removes one: its occurrence runs again.
 pub async fn c42_a_run_that_is_forgotten_runs_again(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     let (client, name) = (client(harness).await, fresh_name());
@@ -353,7 +353,7 @@ pub async fn c42_a_run_that_is_forgotten_runs_again(harness: &dyn Harness) {
     assert!(again > second && run(other).await.is_none(), "the other is to be done still");
 }
 
-/// C42: a server that is away for longer than a request time-out costs no record while the lock is held.
+/// C42: an outage longer than a request time-out loses no record while the lock is held.
 pub async fn c42_a_server_that_is_back_in_time_records(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     for fault in [Fault::RequestLost, Fault::ReplyLost] {
@@ -371,7 +371,7 @@ pub async fn c42_a_server_that_is_back_in_time_records(harness: &dyn Harness) {
     }
 }
 
-/// C42: a run whose record cannot be made keeps its value, and tells of it.
+/// C42: a run that cannot be recorded keeps its value, and reports the failure.
 pub async fn c42_a_silent_server_is_no_error_of_the_run(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     let ((client, faulty), name) = (faulty_client(harness).await, fresh_name());
@@ -383,13 +383,13 @@ pub async fn c42_a_silent_server_is_no_error_of_the_run(harness: &dyn Harness) {
     assert!(is_told, "a run that is not recorded is to be told: {:?}", ran.hold);
 }
 
-/// A backend that delays releases and records runs. One that does not says so before anything is sent.
+/// Returns a backend that delays releases and records runs. A backend without this refuses before anything is sent.
 async fn running_once(harness: &dyn Harness) -> Option<std::sync::Arc<dyn DistributedLock>> {
     let (client, backend) = (client(harness).await, harness.connect().await);
     at_least(harness, &client, &fresh_name(), harness.ttl()).await.map(|_| backend)
 }
 
-/// A run that keeps others out for `span`; `None` where the backend cannot, which it tells.
+/// Begins a run that keeps others out for `span`; `None` if the backend reports that it cannot.
 async fn at_least(
     harness: &dyn Harness,
     client: &LockClient,
@@ -422,7 +422,7 @@ async fn until_begun(harness: &dyn Harness, client: &LockClient, name: &LockName
     }
 }
 
-/// Tries until the lock is granted, and returns the claim that was granted it.
+/// Tries until the lock is granted, and returns the granted claim.
 async fn next_holder(
     harness: &dyn Harness,
     backend: &dyn DistributedLock,
@@ -436,13 +436,13 @@ async fn next_holder(
     next
 }
 
-/// Others were kept out for the span, but for what the clocks may differ by.
+/// Asserts that others were kept out for the span, less the difference of the clocks.
 fn assert_kept(kept: Duration, span: Duration) {
     let least = Drift::default().validity(span);
     assert!(kept >= least, "the server is to keep others out for {span:?}, and did for {kept:?}");
 }
 
-/// Records that the hold that `claim` was granted under `token` was a run.
+/// Returns the record of the hold that `claim` was granted under `token`.
 fn record(claim: &Claim, token: FencingToken, of: &str, remember: Duration) -> Record {
     let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_millis());
     let text = format!("lease1:{owner}:{token}:{ttl}:{}", claim.name.as_str());

@@ -1,4 +1,4 @@
-//! C45, C46: what operators see and do.
+//! C45, C46: inspections and evictions of operators.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use super::harness::Harness;
 use super::steps::{client, eventually, fresh_name, patient};
 use lock_core::{Fence, Kind, LockRequest, MemoryFence, Permits};
 
-/// C45: those who look see since when a lock is held, where the server tells; renewing does not move it.
+/// C45: observers see the time of a grant, if the server reports it; a renewal does not move it.
 pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 3);
     let since = async || {
@@ -23,7 +23,7 @@ pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
     let before = SystemTime::now();
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     if let Some(first) = since().await {
-        // The server's clock may be another's.
+        // The server's clock may differ from ours.
         let minute = Duration::from_secs(60);
         let plausible = first > before - minute && first < SystemTime::now() + minute;
         assert!(plausible, "since when it is held is to be the time of the grant: {first:?}");
@@ -63,7 +63,7 @@ pub async fn c46_an_eviction_takes_the_fence_with_it(harness: &dyn Harness) {
     next.release().await.expect("an answer");
 }
 
-/// C46, C38: of several holders one is evicted with the fence of its slot, and the others go on.
+/// C46, C38: one of several holders is evicted with the fence of its slot, and the others continue.
 pub async fn c46_an_eviction_of_one_takes_its_fence_with_it(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let one_of_two = Kind::OneOf(Permits::new(1, 2).expect("good permits"));

@@ -11,7 +11,7 @@ use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Release};
 use lock_core::{Lease, LockError, LockRequest, LostReason, Outcome, Wait};
 
-/// C14: a busy lock says who holds it, and for how long.
+/// C14: a busy lock reports its holder and the TTL left.
 pub async fn c14_busy_tells_what_is_known(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 10;
@@ -64,7 +64,7 @@ fn told_as_timeout<T: Debug>(acquired: Result<T, LockError>) {
     assert!(is_timeout, "a bounded wait is to end as a time-out: {acquired:?}");
 }
 
-/// C14, S5: giving back what somebody ended says so, and leaves the hold of the next one alone.
+/// C14, S5: the release of a hold that somebody ended reports it, and leaves the hold of the next holder.
 pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     let (client, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 10;
@@ -79,8 +79,8 @@ pub async fn c14_releasing_what_is_lost_is_not_held(harness: &dyn Harness) {
     assert_eq!(released, Release::Released, "a release of a hold is to be told as released");
 }
 
-/// C14: a release that was refused at first, and then finds nothing, does not claim the end of a hold
-/// that somebody else ended.
+/// C14: a release that was refused at first, and then finds no hold, does not claim that it ended one: somebody else
+/// did.
 pub async fn c14_a_refused_release_claims_nothing(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
@@ -100,7 +100,7 @@ fn assert_lost(released: Result<(), LockError>) {
     assert!(is_lost, "a release is to tell that the hold was lost: {released:?}");
 }
 
-/// C47: a release tells whether the hold lasted: a loss cannot pass for an end.
+/// C47: a release reports a loss: it cannot look like a normal end.
 pub async fn c47_a_release_tells_of_a_loss(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let known = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
@@ -114,8 +114,7 @@ pub async fn c47_a_release_tells_of_a_loss(harness: &dyn Harness) {
     kept.release().await.expect("it was held to the end");
 }
 
-/// C47: a server that does not answer a release is no error of the work; the lock is given back once it
-/// answers.
+/// C47: a server that does not answer a release is no error of the work; the lock is released once it answers.
 pub async fn c47_a_silent_server_is_no_error_of_the_work(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     for fault in [Fault::Silence, Fault::RequestLost, Fault::Refused] {
@@ -128,7 +127,7 @@ pub async fn c47_a_silent_server_is_no_error_of_the_work(harness: &dyn Harness) 
     }
 }
 
-/// C15, S8: an error says whether the request was carried out, and unknown stays unknown.
+/// C15, S8: an error tells if the request was carried out, and unknown stays unknown.
 pub async fn c15_an_error_tells_whether_it_was_applied(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let cases = [(Fault::Refused, Outcome::NotApplied), (Fault::RequestLost, Outcome::Unknown)];
@@ -249,7 +248,7 @@ async fn in_time(harness: &dyn Harness, limit: Duration, call: impl Future<Outpu
     assert!(took <= bound, "a call is to return within {bound:?}: it took {took:?}");
 }
 
-/// C18: a wait of zero, and no wait, are one attempt on a busy lock, and no place in the queue.
+/// C18: a wait of zero, and no wait, are one attempt at a busy lock, without a place in the queue.
 pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     let holder = client(harness).await;
     let (other, faulty) = faulty_client(harness).await;
@@ -271,7 +270,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     }
 }
 
-/// A lease can be taken out of its guard, written down, and put under a guard elsewhere.
+/// A lease can be taken out of its guard, exported, and put under a guard elsewhere.
 pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     let (first, second, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl() * 2;
@@ -295,7 +294,7 @@ pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     assert!(is_lost, "a lease that was released is not to be attached: {lost:?}");
 }
 
-/// C48: a wait that is shorter than an answer takes is a time-out: it says nothing of the server.
+/// C48: a wait that is shorter than an answer takes is a time-out, and no error of the server.
 pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, asked) = (fresh_name(), Instant::now());
@@ -311,7 +310,7 @@ pub async fn c48_a_wait_shorter_than_an_answer_times_out(harness: &dyn Harness) 
     until_free(harness, &client, &name).await;
 }
 
-/// C14: a wait that was spent in line behind a mate is a time-out, also if no time is left to ask.
+/// C14: a wait in line behind another task is a time-out, even if no time is left to ask.
 pub async fn c14_a_wait_spent_in_line_times_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();

@@ -1,4 +1,4 @@
-//! C10, S5, S6: who may extend and release a hold, and which one.
+//! C10, S5, S6: the right to extend and release a hold.
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
@@ -8,8 +8,8 @@ use lock_core::{OwnerId, Ttl};
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted, renewal, until_expired};
 
-/// S5, C3: who does not know the owner can neither extend a hold nor release or withdraw it, though it
-/// knows its name and token, which are no secrets.
+/// S5, C3: a client without the owner id can neither extend, release nor withdraw a hold, even if it knows its name
+/// and token, which are no secrets.
 pub async fn s5_nobody_but_the_owner_extends_or_ends_a_hold(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let held = claim(&name, harness.limit());
@@ -28,8 +28,8 @@ pub async fn s5_nobody_but_the_owner_extends_or_ends_a_hold(harness: &dyn Harnes
     assert_eq!(released, Release::Released, "the owner is to release its hold");
 }
 
-/// C10, C14, C22, S6: a hold that expired is over, though nobody has taken the lock since: it is not
-/// extended, releasing it ends nothing, and its owner's next grant is another one.
+/// C10, C14, C22, S6: an expired hold is over, even if nobody has acquired the lock since. It is not extended, its
+/// release ends nothing, and its owner's next grant is another one.
 pub async fn c10_an_expired_hold_is_over(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let claim = claim(&name, harness.ttl());
@@ -48,11 +48,11 @@ pub async fn c10_an_expired_hold_is_over(harness: &dyn Harness) {
     backend.release(&name, claim.owner).await.expect("an answer");
 }
 
-/// C10, C12: the answers to a batch are in the order of its questions, and each hold gets the TTL that was
-/// asked for it. One that is lost costs no other.
+/// C10, C12: the answers of a batch are in the order of its questions, and each hold gets its own TTL. A lost hold
+/// does not affect the others.
 pub async fn c12_a_batch_is_answered_in_its_order(harness: &dyn Harness) {
     let (backend, tag, ttl) = (harness.connect().await, fresh_name(), harness.ttl() * 10);
-    // By name, this order is upside down.
+    // The names are in reverse order.
     let names = ["e", "d", "c", "b", "a"].map(|part| format!("{tag}-{part}"));
     let claims = names.map(|name| claim(&name.parse().expect("a good name"), ttl));
     let mut batch: Vec<Renewal> = Vec::new();

@@ -1,4 +1,4 @@
-//! C22, C26: a hold passes from one task of a client to the next under tokens that are reserved.
+//! C22, C26: a hold passes between tasks of a client with reserved tokens.
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
@@ -20,8 +20,8 @@ fn reservation(claim: &Claim, token: FencingToken, yields: bool) -> Reservation 
     Reservation::new(&Lease::import(&text).expect("a lease"), 3, yields)
 }
 
-/// A hold, and tokens that are reserved for it. A backend may release instead, as it does while its clock
-/// is not ahead of the tokens; then it is asked again.
+/// Returns a hold, and tokens that are reserved for it. A backend may release instead while its clock is not ahead of
+/// the tokens; then it is asked again.
 async fn reserved(
     harness: &dyn Harness,
     backend: &dyn DistributedLock,
@@ -41,8 +41,7 @@ async fn reserved(
     }
 }
 
-/// C22: tokens that are reserved are greater than all before, and less than all after; the hold goes on as
-/// it was.
+/// C22: reserved tokens are greater than all before, and less than all after; the hold does not change.
 pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     if backend.token_ranges().is_none() {
@@ -93,8 +92,8 @@ pub async fn c26_a_reservation_yields_to_those_that_wait(harness: &dyn Harness) 
     next.expect("its turn comes").release().await.expect("held to the end");
 }
 
-/// S2, S3, L5: tasks of several clients that pass a lock on among themselves exclude each other, have
-/// growing tokens, and are all served.
+/// S2, S3, L5: tasks of several clients that pass a lock among themselves exclude each other, have growing tokens,
+/// and are all served.
 pub async fn c22_tokens_grow_from_task_to_task_and_from_client_to_client(harness: &dyn Harness) {
     const CLIENTS: usize = 3;
     const TASKS: usize = 6;
@@ -126,7 +125,7 @@ pub async fn c22_tokens_grow_from_task_to_task_and_from_client_to_client(harness
     until_free(harness, &client(harness).await, &name).await;
 }
 
-/// C8, C10: a loss ends the hold of the task that has it, and of no other; the next grant is the server's.
+/// C8, C10: a loss ends only the hold of the task that has it; the next grant is the server's.
 pub async fn c10_a_loss_ends_the_current_holder_alone(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let request = || patient(&name, harness.ttl());

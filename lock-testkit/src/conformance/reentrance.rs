@@ -14,7 +14,7 @@ fn reentrant(name: &LockName, ttl: Duration, me: &Reentrance) -> LockRequest {
     patient(name, ttl).reentrant(me)
 }
 
-/// C43: a holder that asks again shares its hold, and the last guard gives the lock back.
+/// C43: a holder that asks again shares its hold, and the last guard releases the lock.
 pub async fn c43_the_last_guard_of_a_shared_hold_gives_it_back(harness: &dyn Harness) {
     let (locks, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let me = Reentrance::new();
@@ -36,7 +36,7 @@ pub async fn c43_the_last_guard_of_a_shared_hold_gives_it_back(harness: &dyn Har
     until_free(harness, &other, &name).await;
 }
 
-/// C43: those that ask at once for a lock that another has come to share one hold.
+/// C43: requests of one `Reentrance` at the same time share one hold.
 pub async fn c43_requests_at_once_share_a_hold(harness: &dyn Harness) {
     let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let (locks, faulty) = faulty_client(harness).await;
@@ -50,7 +50,7 @@ pub async fn c43_requests_at_once_share_a_hold(harness: &dyn Harness) {
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let asking: Vec<_> = (0..8).map(|_| ask()).collect();
     given_up.abort();
-    // The task is over from here on. An abort alone may come too late for a grant made right then.
+    // The task is over after this. An abort alone may come too late for a grant of the same moment.
     drop(given_up.await);
     held.release().await.expect("held to the end");
     let acquired = join_all(asking).await.into_iter().map(|asked| asked.expect("no panic"));
@@ -62,7 +62,7 @@ pub async fn c43_requests_at_once_share_a_hold(harness: &dyn Harness) {
     until_free(harness, &other, &name).await;
 }
 
-/// C43: a hold that is shared has the longest TTL of its requests.
+/// C43: a shared hold has the longest TTL of its requests.
 pub async fn c43_the_longest_ttl_of_a_shared_hold_counts(harness: &dyn Harness) {
     let (locks, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let (me, long) = (Reentrance::new(), harness.limit() * 3);
@@ -85,7 +85,7 @@ pub async fn c43_the_longest_ttl_of_a_shared_hold_counts(harness: &dyn Harness) 
     until_free(harness, &other, &name).await;
 }
 
-/// C43: a loss is that of all guards of a hold, and the next request acquires the lock anew.
+/// C43: a loss ends all guards of a hold, and the next request acquires the lock anew.
 pub async fn c43_what_is_lost_is_acquired_anew(harness: &dyn Harness) {
     let (locks, other, name) = (client(harness).await, client(harness).await, fresh_name());
     let me = Reentrance::new();

@@ -1,4 +1,4 @@
-//! C10 to C13: extending, renewing, and not doing so any more.
+//! C10 to C13: extensions, renewals, and their end.
 
 use lock_core::backend::DistributedLockExt;
 use std::fmt::Debug;
@@ -13,7 +13,7 @@ use crate::{Fault, Operation};
 use lock_core::backend::{Extension, Release, Renewal};
 use lock_core::{DistributedLock, LockError, LockRequest, LostReason, Ttl};
 
-/// C10: extending what is lost is `Lost`, for ever, and makes nothing anew.
+/// C10: the extension of a lost hold is `Lost` for ever, and makes no hold anew.
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
     let (client, other) = (client(harness).await, client(harness).await);
     let (name, ttl) = (fresh_name(), harness.ttl() * 10);
@@ -24,7 +24,7 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
     assert!(!guard.is_held(), "a guard whose hold was lost is not to believe in it");
     until_free(harness, &other, &name).await;
 
-    // Neither does the server make it anew while another holds it, or afterwards.
+    // The server makes no hold anew, neither while another holds the lock nor afterwards.
     let backend = harness.connect().await;
     let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
     let renewal = Renewal::new(&lease, Ttl::new(ttl).expect("a good TTL"));
@@ -50,8 +50,8 @@ async fn extends_nothing(backend: &dyn DistributedLock, renewal: &Renewal) {
     assert_eq!(answer, Extension::Lost, "the server is never to extend a hold that is over");
 }
 
-/// C10: a lost lock that a late request of the same owner takes once more is another hold, and the
-/// first stays lost (S5).
+/// C10: if a late request of the same owner acquires a lost lock again, that is another hold, and the first stays
+/// lost (S5).
 pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let claim = claim(&name, harness.ttl() * 10);
@@ -72,7 +72,7 @@ pub async fn c10_a_later_grant_to_the_same_owner_is_another_hold(harness: &dyn H
     assert_eq!(released, Release::Released, "a release of a hold is to be told as released");
 }
 
-/// C10: extensions that overtake each other leave the hold no shorter than the longest of them.
+/// C10: extensions that overtake each other leave the hold at least as long as the longest of them.
 pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let (short, long) = (harness.ttl(), harness.ttl() * 20);
@@ -90,7 +90,7 @@ pub async fn c10_extending_twice_at_once_is_safe(harness: &dyn Harness) {
     guard.release().await.expect("an answer");
 }
 
-/// C10: asking for less than is left takes nothing away, and the hold is renewed as before.
+/// C10: a shorter extension shortens nothing, and the hold is renewed as before.
 pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
     let guard = client.acquire(patient(&name, ttl * 3)).await.expect("a free lock");
@@ -103,7 +103,7 @@ pub async fn c10_a_shorter_extension_keeps_the_hold(harness: &dyn Harness) {
     guard.release().await.expect("it was held to the end");
 }
 
-/// C10: an extension for less than the TTL is for proof, and makes no renewal shorter.
+/// C10: an extension for less than the TTL is only a proof, and makes no renewal shorter.
 pub async fn c10_an_extension_for_proof_shortens_no_renewal(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 6);
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
@@ -119,8 +119,8 @@ pub async fn c10_an_extension_for_proof_shortens_no_renewal(harness: &dyn Harnes
     guard.release().await.expect("an answer");
 }
 
-/// C10: a lease is under one guard of a client at a time: else the second would believe in it after the
-/// first has released it.
+/// C10: a lease is under one guard of a client at a time: else the second would believe in it after the first has
+/// released it.
 pub async fn c10_a_lease_is_attached_once(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 10);
     let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
@@ -135,7 +135,7 @@ pub async fn c10_a_lease_is_attached_once(harness: &dyn Harness) {
     until_free(harness, &client, &name).await;
 }
 
-/// C11: those who watch the lock have stopped before the server hears of the release.
+/// C11: work under the lock has stopped before the server receives the release.
 pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
@@ -150,7 +150,7 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
     release.await.expect("no panic").expect("it was held to the end");
 }
 
-/// C11, S6: a renewal that was in flight at the release changes nothing, and none follows.
+/// C11, S6: a renewal in flight at the release changes nothing, and none follows.
 pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl());
@@ -166,7 +166,7 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
         guard.release().await.expect("an answer");
         let after = faulty.calls(Operation::Extend);
         until_free(harness, &client, &name).await;
-        // Two periods in which a renewal would have come.
+        // Two periods, in each of which a renewal would come.
         sleep(ttl).await;
         let renewals = faulty.calls(Operation::Extend);
         assert_eq!(renewals, after, "a hold is not to be renewed after its release");
@@ -216,7 +216,7 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
         let request = LockRequest::new(format!("{tag}-{i}")).ttl(ttl);
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
-    // On a slow machine the first are renewed before the last is acquired, a few at a time.
+    // On a slow machine the first holds are renewed before the last is acquired, a few at a time.
     let before = faulty.calls(Operation::Extend);
     let first: Vec<_> = guards.iter().map(|guard| guard.deadline()).collect();
     eventually(harness, "all are renewed", async || {
@@ -231,8 +231,7 @@ pub async fn c12_renewals_go_in_batches(harness: &dyn Harness) {
     client.shutdown().await;
 }
 
-/// C12: a hold that failed to renew in one way or another is renewed all the same, and so is the
-/// next hold of the same name.
+/// C12: a hold is renewed after failed renewals of each sort, and so is the next hold of the same name.
 pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (name, ttl) = (fresh_name(), harness.ttl() * 2);
@@ -246,7 +245,7 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
     }
 }
 
-/// C12: a hold that the server will not extend costs the others of its batch nothing.
+/// C12: a hold that the server refuses to extend does not affect the others of its batch.
 pub async fn c12_one_refused_renewal_costs_no_other(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let (names, ttl) = ([fresh_name(), fresh_name(), fresh_name()], harness.ttl());

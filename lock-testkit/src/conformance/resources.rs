@@ -1,4 +1,4 @@
-//! R2: what a backend may not take from the program that uses it.
+//! R2: a backend must not block the threads of its program.
 
 use crate::Expect;
 use std::collections::BTreeMap;
@@ -15,14 +15,14 @@ use tokio::time::{Instant, timeout};
 use super::harness::Harness;
 use super::steps::{claim, client, fresh_name, granted, patient, renewal};
 
-/// For how long a call may keep the thread at most: for far less than a disk or a network takes.
+/// Longest time for which a call may keep the thread: far less than a disk or a network takes.
 const KEPT_AT_MOST: Duration = Duration::from_millis(10);
 
-/// Most tries of each call, until it was quick once. A driver that blocks is never quick; a busy machine may make any
+/// Most tries of each call, until it was quick once. A blocking driver is never quick; a busy machine may make any
 /// single call slow.
 const TRIES: usize = 50;
 
-/// R2: on a runtime with a single thread, no call of a client keeps the thread from other tasks.
+/// R2: on a runtime with a single thread, no call of a client blocks the other tasks.
 pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
     let clients = [client(harness).await, client(harness).await];
     let (ttl, bound) = (harness.ttl() * 10, harness.moment());
@@ -44,7 +44,7 @@ pub async fn r2_no_call_blocks_the_runtime(harness: &dyn Harness) {
     assert!(least < bound, "a call is not to keep the thread from other tasks: {least:?}");
 }
 
-/// Takes a lock, asks for it, extends it, and hands it over to the other client.
+/// Acquires a lock, inspects it, extends it, and hands it over to the other client.
 async fn hand_over([one, two]: &[LockClient; 2], ttl: Duration) {
     let name = fresh_name();
     let guard = one.acquire(patient(&name, ttl)).await.expect("a free lock");
@@ -69,8 +69,7 @@ async fn longest_gap(work: impl Future<Output = ()>) -> Duration {
     }
 }
 
-/// R2: neither does any call do so for as long as a disk or a network takes: a driver that blocks belongs
-/// on threads of its own.
+/// R2: no call blocks its thread for as long as a disk or a network takes: a blocking driver needs its own threads.
 pub async fn r2_no_call_keeps_the_thread(harness: &dyn Harness) {
     let (backend, ttl) = (harness.connect().await, harness.ttl() * 10);
     let thread = std::thread::spawn(move || {
@@ -95,14 +94,14 @@ pub async fn r2_no_call_keeps_the_thread(harness: &dyn Harness) {
     }
 }
 
-/// For how long each call kept its thread, of all its tries the least.
+/// Time for which each call blocked its thread: the least of all its tries.
 #[derive(Default)]
 struct Kept {
     least: BTreeMap<&'static str, Duration>,
 }
 
 impl Kept {
-    /// One try of every call of a backend.
+    /// Tries every call of a backend once.
     async fn by_all_calls(&mut self, backend: &Arc<dyn DistributedLock>, ttl: Duration) {
         let name = fresh_name();
         let (own, other) = (claim(&name, ttl), claim(&name, ttl));
@@ -127,7 +126,7 @@ impl Kept {
     }
 }
 
-/// For how long `request` kept the thread at a stretch.
+/// Returns the longest time for which `request` blocked the thread.
 async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
     let (mut request, mut longest) = (pin!(request), Duration::ZERO);
     let answer = poll_fn(|context| {

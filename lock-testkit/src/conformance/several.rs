@@ -17,7 +17,7 @@ use lock_core::{
     Outcome, Wait,
 };
 
-/// Names that no other test uses, in the order of their bytes.
+/// Returns names that no other test uses, in the order of their bytes.
 fn names<const N: usize>() -> [LockName; N] {
     let mut names = [(); N].map(|()| fresh_name());
     names.sort();
@@ -40,7 +40,7 @@ async fn until_all_free(harness: &dyn Harness, observer: &LockClient, names: &[L
     }
 }
 
-/// The token under which a lock is held; `None` if nobody holds it.
+/// Returns the token of a lock's holder; `None` if nobody holds it.
 async fn token_of(observer: &LockClient, name: &LockName) -> Option<FencingToken> {
     let holder = observer.admin().inspect(name).await.expect("an answer").holder().cloned();
     holder.map(|holder| holder.token.expect("a holder of ours"))
@@ -53,7 +53,7 @@ async fn held_as_told(observer: &LockClient, all: &MultiGuard) {
     }
 }
 
-/// Waits until the client of `faulty` has been told that the lock is busy.
+/// Waits until the client of `faulty` has received the answer "busy".
 async fn until_it_waits(
     harness: &dyn Harness,
     observer: &LockClient,
@@ -62,7 +62,7 @@ async fn until_it_waits(
 ) {
     eventually(harness, "it waits", async || {
         let waiters = observer.admin().inspect(name).await.expect("an answer").waiters;
-        // The first request for the lock alone has been answered by the time of the second.
+        // The first request for the lock alone has been answered when the second is sent.
         waiters.map_or_else(|| faulty.calls(Operation::Acquire) > 1, |waiters| waiters > 0)
     })
     .await;
@@ -73,7 +73,7 @@ fn requests(faulty: &Faulty) -> [usize; 2] {
     [Operation::AcquireWhileFree, Operation::Acquire].map(|operation| faulty.calls(operation))
 }
 
-/// C39: several locks are held under one guard, each with its token, and are given back together.
+/// C39: several locks are held under one guard, each with its token, and are released together.
 pub async fn c39_several_locks_are_held_together(harness: &dyn Harness) {
     let (locks, other, names) = (client(harness).await, client(harness).await, two_names());
     let request = || reversed(&names, harness.limit());
@@ -105,12 +105,12 @@ pub async fn c39_it_is_all_or_none(harness: &dyn Harness) {
             until_free(harness, &holder, &names[1 - at]).await;
         }
         guard.release().await.expect("held to the end");
-        // The one that waited may still be in line, and is then granted the lock for a moment.
+        // The waiting client may still be in the queue, and is then granted the lock for a moment.
         until_free(harness, &holder, busy).await;
     }
 }
 
-/// C39: locks are acquired in the order of their bytes, whatever order they were given in.
+/// C39: locks are acquired in the order of their bytes, for any order of the request.
 pub async fn c39_names_are_taken_in_the_order_of_their_bytes(harness: &dyn Harness) {
     let (holder, names) = (client(harness).await, two_names());
     let (locks, faulty) = faulty_client(harness).await;
@@ -164,7 +164,7 @@ pub async fn c39_a_dropped_acquisition_of_several_leaves_nothing(harness: &dyn H
     until_all_free(harness, &holder, &names).await;
 }
 
-/// C39: the loss of one lock is that of all, and names it.
+/// C39: the loss of one lock is the loss of all, and is reported with its name.
 pub async fn c39_the_loss_of_one_is_the_loss_of_all(harness: &dyn Harness) {
     let (locks, observer, names) = (client(harness).await, client(harness).await, two_names());
     let all = locks.acquire_all(reversed(&names, harness.ttl())).await.expect("free locks");
@@ -189,7 +189,7 @@ fn told_as_lost(answer: Result<(), LockError>, expected: &LockName) {
     assert_eq!(name, expected, "the lock that was lost is to be named");
 }
 
-/// C39: a backend that says so takes all that are free in one request, of whatever kind.
+/// C39: a backend with this ability acquires all free locks in one request, of any kind.
 pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
     let (locks, faulty) = faulty_client(harness).await;
     if faulty.several().is_none() {
@@ -220,7 +220,7 @@ fn claims<const N: usize>(names: &[LockName; N], harness: &dyn Harness) -> [Clai
     names.each_ref().map(|name| claim(name, harness.limit()))
 }
 
-/// Returns the grants of one request for the claims: those at the front, and none where the backend cannot.
+/// Returns the grants of one request for the claims: those at the front; none if the backend cannot do this.
 async fn taken(backend: &dyn DistributedLock, claims: &[Claim]) -> Vec<FencingToken> {
     let Some(several) = backend.several() else { return Vec::new() };
     let grants = several.acquire_while_free(claims).await.expect("an answer");
@@ -233,7 +233,7 @@ async fn withdraw_all(backend: &dyn DistributedLock, claims: &[Claim]) {
     }
 }
 
-/// C16, C39: no lock is taken in one request behind one that is busy, and a repeat finds what was taken.
+/// C16, C39: no lock behind a busy one is acquired in the same request, and a repeat finds the earlier grants.
 pub async fn c39_no_lock_behind_a_busy_one_is_taken(harness: &dyn Harness) {
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = names::<3>();
@@ -255,7 +255,7 @@ pub async fn c39_no_lock_behind_a_busy_one_is_taken(harness: &dyn Harness) {
     until_all_free(harness, &observer, &names).await;
 }
 
-/// C34, C39: locks that others wait for are not taken, also if they fit beside those who hold.
+/// C34, C39: locks with waiters are not acquired, even if the claim fits beside the holders.
 pub async fn c39_nobody_who_waits_is_passed(harness: &dyn Harness) {
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = two_names();
@@ -286,7 +286,7 @@ pub async fn c39_nobody_who_waits_is_passed(harness: &dyn Harness) {
     until_all_free(harness, &observer, &names).await;
 }
 
-/// C19, C39: a request for several that comes late takes nothing for a claim that was withdrawn.
+/// C19, C39: a late request for several locks acquires nothing for a withdrawn claim.
 pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Harness) {
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = names::<3>();
@@ -305,7 +305,7 @@ pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Har
     until_all_free(harness, &observer, &names).await;
 }
 
-/// C39: a lock that is busy is waited for, and those behind it are taken afterwards.
+/// C39: a busy lock is waited for, and the locks behind it are acquired afterwards.
 pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harness) {
     let (holder, names) = (client(harness).await, names::<4>());
     let (locks, faulty) = faulty_client(harness).await;
@@ -326,8 +326,8 @@ pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harnes
     until_all_free(harness, &holder, &names).await;
 }
 
-/// C16, C39: an acquisition of several whose request or reply was lost finds what it was granted, and no lock
-/// is busy because of it.
+/// C16, C39: after a lost request or reply, an acquisition of several locks finds its own grants, and no lock is busy
+/// because of it.
 pub async fn c39_a_lost_reply_of_several_is_found_again(harness: &dyn Harness) {
     let (locks, faulty) = faulty_client(harness).await;
     for fault in [Fault::RequestLost, Fault::ReplyLost] {
@@ -344,8 +344,8 @@ pub async fn c39_a_lost_reply_of_several_is_found_again(harness: &dyn Harness) {
     }
 }
 
-/// C19, C39: a request for several locks that is dropped at any await leaves none: long before their TTL of a
-/// minute they are free again.
+/// C19, C39: a request for several locks that is dropped at any await leaves none: they are free again long before
+/// their TTL of a minute.
 pub async fn c39_a_dropped_request_for_several_leaves_nothing(harness: &dyn Harness) {
     let (locks, faulty) = faulty_client(harness).await;
     let names = names::<3>();

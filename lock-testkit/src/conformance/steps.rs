@@ -13,25 +13,25 @@ use tokio::time::{Instant, sleep};
 use super::harness::Harness;
 use crate::Faulty;
 
-/// A name that no other test uses.
+/// Returns a name that no other test uses.
 pub(super) fn fresh_name() -> LockName {
     LockName::new(format!("conformance-{}", OwnerId::random().expose())).expect("a good name")
 }
 
-/// A request without a wait of its own waits for as long as any case may take.
+/// Lets a request without a wait wait for as long as any case may take.
 pub(super) fn options(harness: &dyn Harness) -> ClientOptions {
     let wait = Wait::AtMost(harness.limit());
     ClientOptions::new().request_timeout(harness.request_timeout()).wait(wait)
 }
 
-/// A client with a connection of its own. Nothing delays its answers but the machine, so it has five times as long for
-/// a request.
+/// Returns a client with its own connection. Only the machine can delay its answers, so its request time-out is five
+/// times as long.
 pub(super) async fn client(harness: &dyn Harness) -> LockClient {
     let options = options(harness).request_timeout(harness.request_timeout() * 5);
     LockClient::with_options(harness.connect().await, options)
 }
 
-/// A client with a connection of its own, and the place to put faults into it.
+/// Returns a client with its own connection, and the place to inject faults into it.
 pub(super) async fn faulty_client(harness: &dyn Harness) -> (LockClient, Faulty) {
     let faulty = Faulty::new(harness.connect().await);
     (LockClient::with_options(faulty.clone(), options(harness)), faulty)
@@ -42,13 +42,13 @@ pub(super) fn claim(name: &LockName, ttl: Duration) -> Claim {
     patient(name, ttl).claim().expect("a good claim")
 }
 
-/// A request for `name` that waits for as long as any case may take: that is what the clients here do.
+/// Returns a request for `name` that waits for as long as any case may take, as the clients here do.
 pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
     LockRequest::from(name).ttl(ttl)
 }
 
-/// The grant of a claim on a lock that is free. A claim whose answer did not come in time is asked for again, and is
-/// granted the same hold (C16).
+/// Returns the grant of a claim on a free lock. A claim without an answer in time is asked for again, and is granted
+/// the same hold (C16).
 pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
     for _ in 0..20 {
         match backend.acquire(claim, None).await {
@@ -69,7 +69,7 @@ pub(super) fn renewal(claim: &Claim, token: FencingToken) -> Renewal {
     Renewal::new(&Lease::import(&text).expect("a lease"), claim.ttl)
 }
 
-/// Waits for a condition, and says which one did not come.
+/// Waits for a condition, and names it if it does not come.
 pub(super) async fn eventually(
     harness: &dyn Harness,
     what: &str,
@@ -82,7 +82,7 @@ pub(super) async fn eventually(
     }
 }
 
-/// The answer to a question, which is asked again while so much is asked that there is none in time.
+/// Returns the answer to a question. The question is repeated while the machine is too busy to answer in time.
 pub(super) async fn answered<T>(
     harness: &dyn Harness,
     mut ask: impl AsyncFnMut() -> Result<T, LockError>,

@@ -11,7 +11,7 @@ use super::steps::{claim, client, eventually, fresh_name, patient};
 use lock_core::LostReason;
 use lock_core::backend::Attempt;
 
-/// C22: each grant has a greater token than all before, however the holds before it ended.
+/// C22: each grant has a greater token than all before, whatever ended the earlier holds.
 pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
     let mut last = None;
@@ -25,7 +25,7 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
         last = Some(guard.token());
         match round % 3 {
             0 => guard.release().await.expect("it was held to the end"),
-            // Nobody renews it: it expires.
+            // Nobody renews the hold: it expires.
             1 => drop(guard.detach().expect("held")),
             _ => {
                 harness.evict(&name).await;
@@ -88,7 +88,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     backend.withdraw(&name, &[claim.owner]).await.expect("an answer");
 }
 
-/// C8, C24: an operator ends a hold: the next token is greater, and the holder learns of its loss.
+/// C8, C24: after an eviction the next token is greater, and the holder learns of its loss.
 pub async fn c24_an_evicted_holder_has_the_lesser_token(harness: &dyn Harness) {
     let (holder, operator, name) = (client(harness).await, client(harness).await, fresh_name());
     let request = patient(&name, harness.ttl() * 5).label("evicted");

@@ -1,8 +1,8 @@
-//! C4, S7: the server keeps a hold for all of the time that it said, by the store's own deeds.
+//! C4, S7: the server keeps a hold for its whole reported TTL.
 //!
-//! A holder believes in its hold until a deadline that it counts from before its request. Here another
-//! client tries all the time. When it is granted the lock, the time since that request must be more than
-//! what the holder may believe. A busy machine makes the span longer, and so fails no sound backend.
+//! A holder believes in its hold until a deadline that counts from before its request. In these tests another client
+//! tries all the time. When it is granted the lock, the time since that request must be longer than the holder's
+//! belief. A busy machine only makes the span longer, so it fails no sound backend.
 
 use lock_core::backend::DistributedLockExt;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub async fn c04_a_grant_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
     assert_lasts(harness, &claim, "a grant", asked, told).await;
 }
 
-/// C16, S7: a repeat that finds its own grant, which lasts for a full TTL again.
+/// C16, S7: a repeated request that finds its own grant, for a full TTL again.
 pub async fn c16_a_repeated_acquire_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
     let (backend, claim) = (harness.connect().await, claim(&fresh_name(), harness.ttl()));
     let first = granted(&*backend, &claim).await;
@@ -35,7 +35,8 @@ pub async fn c16_a_repeated_acquire_lasts_for_all_of_its_ttl(harness: &dyn Harne
     assert_lasts(harness, &claim, "a repeated acquire", asked, told).await;
 }
 
-/// C16, S7: a repeat for another TTL, as the next caller of a client's line asks for. It lasts for as long as it says.
+/// C16, S7: a repeated request with another TTL, as from the next caller of a client's line. The hold lasts for the
+/// reported time.
 pub async fn c16_a_repeat_for_another_ttl_lasts_as_it_says(harness: &dyn Harness) {
     let backend = harness.connect().await;
     for part in [2, 1] {
@@ -50,7 +51,7 @@ pub async fn c16_a_repeat_for_another_ttl_lasts_as_it_says(harness: &dyn Harness
     }
 }
 
-/// C16, S7: a place in the queue that is asked for again with another TTL. Its grant lasts for as long as it says.
+/// C16, S7: a repeated request for a place in the queue, with another TTL. Its grant lasts for the reported time.
 pub async fn c16_a_place_for_another_ttl_lasts_as_it_says(harness: &dyn Harness) {
     let backend = harness.connect().await;
     for part in [2, 1] {
@@ -96,8 +97,8 @@ pub async fn c12_an_extension_lasts_for_all_of_its_ttl(harness: &dyn Harness) {
     assert_lasts(harness, &claim, "an extension", asked, told).await;
 }
 
-/// Nobody else is granted the lock of `claim` within the time that its holder may believe, which counts
-/// from `asked`. It frees the lock.
+/// Asserts that nobody else is granted the lock of `claim` while its holder may believe, counted from `asked`. Frees
+/// the lock.
 async fn assert_lasts(
     harness: &dyn Harness,
     claim: &Claim,
@@ -116,7 +117,7 @@ async fn assert_lasts(
     backend.release(&claim.name, next.owner).await.expect("an answer");
 }
 
-/// Tries for as long as `claim` holds its lock, and returns the claim that was granted it then.
+/// Tries for as long as `claim` holds its lock, and returns the claim that is granted it then.
 async fn next_holder(
     harness: &dyn Harness,
     backend: &dyn DistributedLock,

@@ -1,4 +1,4 @@
-//! C26 to C28: how waiters are served.
+//! C26 to C28: service of waiters.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     until_free(harness, &holder, &name).await;
 }
 
-/// C27, L5: where the backend says it is fair, clients are served in the order in which they came.
+/// C27, L5: if the backend is fair, clients are served in the order of their arrival.
 pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     if holder.capabilities().order != Order::Fifo {
@@ -94,7 +94,7 @@ pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
     }
     guard.release().await.expect("it was held to the end");
     took.sort_unstable();
-    // Of the second that a missed push costs, most waiters are to see nothing.
+    // A missed push costs a second, which most waiters must not notice.
     let told = match one.capabilities().wakeup {
         Wakeup::Poll(pause) => pause,
         _ => FALLBACK_POLL / 4,
@@ -103,8 +103,8 @@ pub async fn c27_a_release_lets_the_next_one_in(harness: &dyn Harness) {
     assert!(usual < bound, "a release is to let the next one in within {bound:?}: {took:?}");
 }
 
-/// C28: a holder that died costs the next one no more than the rest of its TTL and a second; where the
-/// server counts TTLs in units, a unit more.
+/// C28: a dead holder delays the next one by at most the rest of its TTL and a second, and by one more unit if the
+/// server counts TTLs in units.
 pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let ttl = harness.ttl();
@@ -119,8 +119,8 @@ pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness)
     guard.release().await.expect("an answer");
 }
 
-/// C28: where waiters are woken by push, the first attempt of a waiter ends with a place in the queue
-/// and an open ear: a release between its look and its subscription is not missed.
+/// C28: if waiters are woken by push, the first attempt of a waiter ends with a place in the queue and a
+/// subscription: it misses no release between its look and its subscription.
 pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let queue = waiters(&holder, &name).await.is_some();
@@ -163,14 +163,14 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
         eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
     }
     eventually(harness, "it asks", async || unanswered.calls(Operation::Acquire) > 0).await;
-    // A request that is still on its way could be granted the lock for its whole TTL. The call after that one
-    // begins when it is answered, and goes no further.
+    // A request in flight could be granted the lock for its whole TTL. The next call begins after its answer, and is
+    // never answered.
     unanswered.always(Operation::Acquire, Fault::Silence);
     let before = unanswered.calls(Operation::Acquire);
     let has_asked_again = async || unanswered.calls(Operation::Acquire) > before;
     eventually(harness, "it asks again", has_asked_again).await;
     runtime.shutdown_background();
-    // A task that was running goes on for a moment, and could take the lock.
+    // A running task continues for a moment, and could acquire the lock.
     let _ = dies.await;
     let request = patient(&name, harness.limit());
     let waiting = tokio::spawn(async move { next.acquire(request).await });
@@ -179,7 +179,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     guard.release().await.expect("an answer");
     let guard = timeout(harness.limit(), waiting).await.expect("its turn comes").expect("no panic");
     let waited = released.elapsed();
-    // Three seconds is the liveness bound; a connection that is seen gone costs nothing.
+    // Three seconds is the liveness bound; a closed connection costs nothing.
     let bound = Duration::from_secs(4) + harness.slack();
     assert!(waited < bound, "a dead waiter is to cost the next one {bound:?} at most: {waited:?}");
     guard.expect("granted").release().await.expect("an answer");

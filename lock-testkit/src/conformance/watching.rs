@@ -1,4 +1,4 @@
-//! C44: what those see who watch a lock.
+//! C44: the items of a watch.
 
 use crate::Expect;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use lock_core::{FencingToken, LockName, LockState, LockWatch};
 /// Interval of a watch's looks here.
 const POLL: Duration = Duration::from_millis(50);
 
-/// C44: a watch shows a lock at once, and then what others do with it.
+/// C44: a watch shows a lock at once, and then the actions of others on it.
 pub async fn c44_a_watch_shows_grants_releases_and_evictions(harness: &dyn Harness) {
     let name = fresh_name();
     let watch = client(harness).await.admin().watch(name.as_str()).poll_every(POLL);
     shows_each_step(harness, &name, watch).await;
 }
 
-/// C44: where a store tells of changes, they are shown long before the next poll.
+/// C44: if a store signals changes, they are shown long before the next poll.
 pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) {
     let name = fresh_name();
     if harness.tells_changes() && harness.connect().await.expect_admin().changes(&name).is_some() {
@@ -28,7 +28,7 @@ pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) 
     }
 }
 
-/// C44: the end of a hold that nobody renews any more is a change. A renewal is none.
+/// C44: the expiry of a hold is a change. A renewal is none.
 pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Harness) {
     let (client, backend, name) = (client(harness).await, harness.connect().await, fresh_name());
     let mut watch = client.admin().watch(name.as_str()).poll_every(POLL);
@@ -51,7 +51,7 @@ pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Har
     shows(harness, &mut watch, "the end of a TTL", is_free).await;
 }
 
-/// Each step is made once the watch has shown the one before.
+/// Takes each step once the watch has shown the one before.
 async fn shows_each_step(harness: &dyn Harness, name: &LockName, mut watch: LockWatch) {
     let (client, watch, ttl) = (client(harness).await, &mut watch, harness.limit() * 20);
     shows(harness, watch, "a lock that is free, at once", is_free).await;
@@ -65,7 +65,7 @@ async fn shows_each_step(harness: &dyn Harness, name: &LockName, mut watch: Lock
     shows(harness, watch, "an eviction", is_free).await;
 }
 
-/// Waits for the watch to show what is expected. It may show waiters before.
+/// Waits for the watch to show the expected state. It may show waiters before.
 async fn shows(
     harness: &dyn Harness,
     watch: &mut LockWatch,

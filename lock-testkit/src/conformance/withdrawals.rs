@@ -1,4 +1,4 @@
-//! C19: what becomes of the requests of a claim that was withdrawn.
+//! C19: requests of withdrawn claims.
 
 use crate::Expect;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 use super::harness::Harness;
 use super::steps::{claim, fresh_name, granted};
 
-/// C19: a request of a withdrawn claim that comes late is refused for good, so that it cannot take a lock
-/// that nobody wants any more; the others get it as before.
+/// C19: a late request of a withdrawn claim is refused permanently, so that it cannot acquire a lock for nobody;
+/// others are granted it as before.
 pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
     let (unsent, held) = (claim(&name, harness.limit()), claim(&name, harness.limit()));
@@ -28,7 +28,7 @@ pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Ha
     assert_eq!(holder, None, "a withdrawal is to end the hold of its claim");
 }
 
-/// C19: a withdrawal is remembered for as long as the contract says, whatever the TTL of its claim.
+/// C19: a withdrawal is remembered for the time of the contract, whatever the TTL of its claim.
 pub async fn c19_a_withdrawal_is_remembered(harness: &dyn Harness) {
     let backend = harness.connect().await;
     let mut ghosts = Vec::new();
@@ -47,7 +47,7 @@ pub async fn c19_a_withdrawal_is_remembered(harness: &dyn Harness) {
     }
 }
 
-/// The request was refused for good, and was not carried out.
+/// Asserts that the request was refused permanently, and not carried out.
 fn assert_refused(late: Result<Attempt, BackendError>) {
     let error = late.expect_err("a late request of a withdrawn claim is to be refused");
     let (outcome, is_final) = (error.outcome(), !error.is_transient());

@@ -1,4 +1,4 @@
-//! Clients, and the steps that most tests are made of.
+//! Clients, and common steps of the tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use tokio::time::timeout;
 use super::harness::Harness;
 use crate::{Proxy, eventually};
 
-/// A bound for what has none of its own: far more than anything takes.
+/// Time limit of everything without its own: far more than anything takes.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// The TTL of most holds here: longer than any test.
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// An acquisition that waits in a task of its own.
+/// An acquisition that waits in its own task.
 pub type Waiting = JoinHandle<Result<LockGuard, LockError>>;
 
-/// A client with connections of its own, to a server or a proxy at `address`.
+/// Returns a client with its own connections, to a server or a proxy at `address`.
 pub async fn client_at<H: Harness>(address: SocketAddr) -> LockClient {
     client_of::<H>(H::connect_at(address).await)
 }
 
-/// A client whose connections go through `proxy`.
+/// Returns a client whose connections go through `proxy`.
 pub async fn client_through<H: Harness>(proxy: &Proxy) -> LockClient {
     client_at::<H>(proxy.addr()).await
 }
@@ -48,7 +48,7 @@ pub fn patient(name: &str) -> LockRequest {
     LockRequest::new(name).ttl(MINUTE).wait(Wait::AtMost(LIMIT))
 }
 
-/// A hold, once it is its turn.
+/// Returns a hold, once it is granted.
 pub async fn held(client: &LockClient, name: &str) -> LockGuard {
     client.acquire(patient(name)).await.expect("its turn comes")
 }
@@ -58,7 +58,7 @@ pub async fn released(guard: LockGuard) {
     guard.release().await.expect("it was held to the end");
 }
 
-/// Takes a lock and gives it back; the token it had.
+/// Acquires and releases a lock; returns its token.
 pub async fn turn(client: &LockClient, name: &str) -> FencingToken {
     let guard = held(client, name).await;
     let token = guard.token();
@@ -81,8 +81,7 @@ pub async fn until_free(observer: &LockClient, name: &str) {
     .await;
 }
 
-/// Returns once `count` clients wait for `name`, as far as the backend can tell: at once where it has no
-/// queue.
+/// Returns once `count` clients wait for `name`; at once if the backend has no queue.
 pub async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
     eventually("they queue", LIMIT, async || {
         let state = observer.admin().inspect(name).await;
@@ -91,8 +90,8 @@ pub async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
     .await;
 }
 
-/// Lets `client` wait for `name`, and returns once it was told to wait, and has the only place in the
-/// queue if there is one.
+/// Lets `client` wait for `name`. Returns once it got the answer to wait, and has the only place in the queue if
+/// there is one.
 pub async fn queued(
     client: &LockClient,
     observer: &LockClient,
@@ -110,13 +109,13 @@ pub async fn queued(
     waiting
 }
 
-/// The hold of a waiter, once it is its turn.
+/// Returns the hold of a waiter, once it is granted.
 pub async fn served(waiting: Waiting) -> LockGuard {
     let next = timeout(LIMIT, waiting).await.expect("its turn comes").expect("no panic");
     next.expect("granted")
 }
 
-/// Releases a lock, which its next waiter must have within `limit`.
+/// Releases a lock, which must be granted to its next waiter within `limit`.
 pub async fn served_within(limit: Duration, guard: LockGuard, waiting: Waiting) {
     let start = Instant::now();
     released(guard).await;

@@ -1,4 +1,4 @@
-//! Requests whose replies are lost, and requests that are carried out after their sender gave up.
+//! Requests with lost replies, and requests that are carried out after their sender gave up.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::harness::Harness;
 use super::server::Server;
 use crate::{Mode, eventually};
 
-/// Requests are given up within it, and come late after it.
+/// Requests are given up before this span is over, and arrive late after it.
 const MOMENT: Duration = Duration::from_secs(1);
 
 /// C15, C19, S8: a grant whose reply was lost is given back at once, though its TTL is a minute.
@@ -23,7 +23,7 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     let (observer, client) =
         (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let name = fresh_name();
-    // From here on the client has what an acquisition needs beforehand, so that one request is enough.
+    // The client is now connected and ready, so that an acquisition needs only one request.
     turn(&client, &fresh_name()).await;
     proxy.set(Mode::SwallowReplies);
     let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
@@ -45,8 +45,8 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     until_free(&observer, &name).await;
 }
 
-/// C19: a stopped server has the request before it hears that the sender gave up. When it goes on, the
-/// claim is withdrawn, and its request must not take the lock (S6).
+/// C19: a stopped server has the request before it sees that the sender gave up. When it continues, the claim is
+/// withdrawn, and its request must not acquire the lock (S6).
 pub async fn c19_a_ghost_of_a_stopped_server_takes_nothing<H: Harness>() {
     let server = H::start().await;
     let (client, observer) =
@@ -61,8 +61,8 @@ pub async fn c19_a_ghost_of_a_stopped_server_takes_nothing<H: Harness>() {
     stay_free(&observer, &tag, MOMENT * 4).await;
 }
 
-/// C19: requests that a network held back arrive after their claims were withdrawn over another
-/// connection: the server refuses them.
+/// C19: requests that a network held back arrive after their claims were withdrawn over another connection: the
+/// server refuses them.
 pub async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
@@ -77,20 +77,20 @@ pub async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<H: Harn
     stay_free(&observer, &tag, MOMENT * 4).await;
 }
 
-/// Opens as many connections as the client ever has, and gets what acquisitions need beforehand. So
-/// the requests that are lost later are those that take locks.
+/// Opens all connections of the client, and gets it ready. So the requests that are lost later are those that acquire
+/// locks.
 async fn prepare(client: &LockClient) {
     join_all((0..20).map(async |_| turn(client, &fresh_name()).await)).await;
 }
 
-/// Tries to acquire twenty locks at once whose names start with `tag`; how many failed.
+/// Tries to acquire twenty locks at once whose names start with `tag`; returns the number of failures.
 async fn give_up_on_twenty(client: &LockClient, tag: &str, wait: Duration) -> usize {
     let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(MINUTE).wait(Wait::AtMost(wait));
     let tried = join_all((0..20).map(|i| client.acquire(request(i)))).await;
     tried.iter().filter(|result| result.is_err()).count()
 }
 
-/// No lock whose name starts with `tag` is held now, nor is one taken within `time`.
+/// Asserts that no lock whose name starts with `tag` is held now or within `time`.
 async fn stay_free(observer: &LockClient, tag: &str, time: Duration) {
     let (end, mut is_seen) = (Instant::now() + time, false);
     while !is_seen || Instant::now() < end {
@@ -114,8 +114,8 @@ pub async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<H: Harne
     released(guard).await;
 }
 
-/// C41, C19: a run whose grant was lost on the wire, and whose client is then cut off, keeps others out for its TTL,
-/// and not for the minute in which nobody else was to start.
+/// C41, C19: a run whose grant was lost, and whose client is then cut off, keeps others out for its TTL, and not for
+/// the minute of its `at_least`.
 pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
@@ -126,7 +126,7 @@ pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: H
     }
     let name = fresh_name();
     let once = |name: &str| client.once(name).ttl(Duration::from_secs(5));
-    // From here on the client has what a run of this TTL needs beforehand.
+    // The client is now ready for a run with this TTL.
     let before = once(&fresh_name()).begin().await.expect("an answer").ran();
     released(before.expect("a free lock")).await;
     proxy.set(Mode::SwallowReplies);
@@ -141,8 +141,8 @@ pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: H
     until_free(&observer, &name).await;
 }
 
-/// C42: a record whose requests or replies are lost for longer than a request time-out is made once the server
-/// answers again, since the lock is held on.
+/// C42: a record with lost requests or replies, for longer than a request time-out, is made once the server answers
+/// again, since the lock is still held.
 pub async fn c42_a_record_is_made_when_the_server_answers_again<H: Harness>() {
     let server = H::shared().await;
     for mode in [Mode::SwallowReplies, Mode::SwallowRequests] {
@@ -168,7 +168,7 @@ pub async fn c42_a_record_is_made_when_the_server_answers_again<H: Harness>() {
     }
 }
 
-/// Returns true if the backend records runs: it refuses others before anything is sent.
+/// Returns true if the backend records runs: others refuse before anything is sent.
 async fn records_runs(client: &LockClient) -> bool {
     let begun = client.once(fresh_name()).occurrence("x").begin().await;
     !matches!(begun, Err(LockError::Unsupported { .. }))

@@ -1,16 +1,16 @@
-//! The behaviours under faults: what holds on every server that dies, stops, restarts or is not reached.
+//! The fault tests: the behaviour with any server that dies, stops, restarts or is unreachable.
 //!
 //! A server's tests are its [`Harness`] and two lines, [`test_faults!`](crate::test_faults) and
-//! [`test_resources!`](crate::test_resources), which make one `#[tokio::test]` of each behaviour (`tokio`
-//! with `macros` and `rt-multi-thread` must be a dev-dependency). The behaviours look at locks as a second
-//! client would, so that what only one kind of server has, or shows, is for tests of its own. The steps
-//! that they are made of, such as [`held`], [`queued`] and [`served_within`], are public for those.
+//! [`test_resources!`](crate::test_resources). They make one `#[tokio::test]` of each behaviour (`tokio` with
+//! `macros` and `rt-multi-thread` must be a dev-dependency). The tests see locks as a second client does; features of
+//! a single kind of server need separate tests. The common steps, such as [`held`], [`queued`] and [`served_within`],
+//! are public for those.
 //!
-//! The behaviours are for servers whose locks outlive their process. Nothing of the backend is assumed but
-//! its capabilities: one that wakes by poll and has no queue is tested as one that has.
+//! The tests are for servers whose locks outlive their process. They assume only the capabilities of the backend: one
+//! with polling and without a queue passes too.
 //!
 //! # Panics
-//! All functions panic where something else is seen than what the contract demands.
+//! All functions panic if they see anything but the behaviour that the contract demands.
 
 mod clients;
 mod harness;
@@ -30,8 +30,8 @@ pub use self::waiting::*;
 
 /// Makes one test of each behaviour under faults, for a [`Harness`].
 ///
-/// A store that cannot keep all of them, such as one that forgets its locks at a restart, names those that
-/// it keeps: `test_faults!(Mine: c17_a_dead_server_delays_no_call_beyond_its_time_out)`.
+/// A store that cannot pass all of them, such as one that forgets its locks at a restart, names those that it can:
+/// `test_faults!(Mine: c17_a_dead_server_delays_no_call_beyond_its_time_out)`.
 #[macro_export]
 macro_rules! test_faults {
     ($harness:ty: $($test:ident)*) => {
@@ -71,8 +71,7 @@ macro_rules! test_faults {
     };
 }
 
-/// Makes one test of each behaviour that tells what the protocol costs and leaves behind, for a
-/// [`Harness`].
+/// Makes one test of each behaviour about the costs and the remains of the protocol, for a [`Harness`].
 #[macro_export]
 macro_rules! test_resources {
     ($harness:ty) => {

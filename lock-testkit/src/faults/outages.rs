@@ -1,4 +1,4 @@
-//! Servers that are dead, that are stopped, or that no byte reaches; and the holds of that time.
+//! Servers that are dead, stopped or unreachable, and the holds of that time.
 
 use std::fmt::Debug;
 use std::time::{Duration, Instant};
@@ -24,14 +24,14 @@ pub async fn fails_in_time<H: Harness>(
     let asked = Instant::now();
     let failed = call.await;
     let took = asked.elapsed();
-    // Silence is not busy: nobody knows whether another holds the lock.
+    // Silence is not busy: another may or may not hold the lock.
     let is_told = failed.as_ref().is_err_and(|error| !error.is_busy());
     assert!(is_told, "without a server a call is to fail, and not as busy: {failed:?}");
     let bound = limit + Duration::from_millis(100) + H::SLACK;
     assert!(took < bound, "a call is to return within {bound:?}: it took {took:?}");
 }
 
-/// Asserts that each kind of call fails in time (C17), with a guard that was held before.
+/// Asserts that each kind of call fails in time (C17), with a guard from before.
 pub async fn every_call_fails_in_time<H: Harness>(client: &LockClient, held: LockGuard) {
     let name = fresh_name();
     let request = |wait| LockRequest::new(&name).ttl(MINUTE).wait(wait);
@@ -46,7 +46,7 @@ pub async fn every_call_fails_in_time<H: Harness>(client: &LockClient, held: Loc
     fails_in_time::<H>(limit, held.release_confirmed()).await;
 }
 
-/// C17, L3: a server that is stopped. As in the faults below, every call honours its time-out.
+/// C17, L3: a stopped server. Every call keeps its time-out, also with the faults below.
 pub async fn c17_a_stopped_server_delays_no_call_beyond_its_time_out<H: Harness>() {
     let server = H::start().await;
     let client = client_at::<H>(server.addr()).await;
@@ -107,7 +107,7 @@ pub async fn c08_a_short_pause_of_the_server_is_no_loss<H: Harness>() {
     released(guard).await;
 }
 
-/// C22: a server that dies and comes back knows its holds, and its tokens go on.
+/// C22: a server that restarts has its holds, and its tokens continue.
 pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
     let mut server = H::start().await;
     let (client, name) = (client_at::<H>(server.addr()).await, fresh_name());
@@ -124,13 +124,13 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
     assert!(next > token, "the token of the next grant is to be greater: {next} after {token}");
 }
 
-/// Connections that swallow everything are given up, since new ones work.
+/// Connections that swallow everything are replaced, since new ones work.
 pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
     let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(4));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
-        // As many connections as the client ever has, all of which are to be replaced.
+        // All connections of the client, which must all be replaced.
         let admin = client.admin();
         join_all((0..6).map(|_| admin.inspect(fresh_name()))).await;
         proxy.set_existing(mode);
@@ -139,7 +139,7 @@ pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harne
     released(guard).await;
 }
 
-/// A connection that takes longer to make than a renewal may is made all the same.
+/// A connection that opens more slowly than a renewal's time-out is still opened.
 pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
     let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(6));
@@ -150,7 +150,7 @@ pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
     released(guard).await;
 }
 
-/// A server, or a box on the way, that closes idle connections is no error to the next call.
+/// A server, or a proxy, that closes idle connections causes no error in the next call.
 pub async fn a_connection_that_was_closed_while_idle_is_no_error<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
     let client = client_through::<H>(&proxy).await;
@@ -161,7 +161,7 @@ pub async fn a_connection_that_was_closed_while_idle_is_no_error<H: Harness>() {
     released(guard).await;
 }
 
-/// A lock whose first user's runtime is gone works on another, with waiters and all.
+/// A lock whose first runtime is gone works on another, also for waiters.
 pub async fn a_lock_outlives_the_runtime_it_was_first_used_on<H: Harness>() {
     let address = H::shared().await.addr();
     let outside_of_runtimes = move || {

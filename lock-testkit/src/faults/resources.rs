@@ -13,13 +13,13 @@ use super::harness::Harness;
 use super::server::Server;
 use crate::eventually;
 
-/// A client that waits for an answer for as long as a test may take. A busy machine needs a while for a thousand locks.
+/// Returns a client with a very long request time-out. A busy machine needs a while for a thousand locks.
 async fn unhurried<H: Harness>(server: &H::Server) -> LockClient {
     let options = ClientOptions::new().request_timeout(LIMIT);
     LockClient::with_options(H::connect_at(server.addr()).await, options)
 }
 
-/// Holds of all `names`, as many at once as a client of the server may ask for.
+/// Holds all `names`, as many at once as a client of the server may ask for.
 async fn held_all<H: Harness>(
     client: &LockClient,
     names: &[String],
@@ -34,7 +34,7 @@ async fn held_all<H: Harness>(
     guards
 }
 
-/// C12: a client with a thousand holds keeps them all.
+/// C12: a client with a thousand holds keeps all of them.
 pub async fn c12_a_thousand_holds_are_renewed<H: Harness>() {
     let server = H::start().await;
     let (client, tag) = (unhurried::<H>(&server).await, fresh_name());
@@ -56,7 +56,7 @@ pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harne
     let (observer, waiter) =
         (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
     let names: Vec<String> = (0..50).map(|_| fresh_name()).collect();
-    // Holds that no client watches.
+    // Holds without a watching client.
     let backend = H::connect_at(server.addr()).await;
     for name in &names {
         let claim = patient(name).claim().expect("a good name");
@@ -96,7 +96,7 @@ pub async fn r1_nothing_is_left_behind<H: Harness>() {
     H::until_nothing_is_left(&server).await;
 }
 
-/// R1: neither do waits that end, tries at a busy lock, and holds that moved to a longer TTL.
+/// R1: ended waits, tries at a busy lock, and holds that moved to a longer TTL leave nothing either.
 pub async fn r1_waits_tries_and_extensions_leave_nothing_behind<H: Harness>() {
     let server = H::start().await;
     let (holder, other) =

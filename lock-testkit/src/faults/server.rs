@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use crate::{EtcdServer, PostgresServer, RedisServer, ZooKeeperServer};
 
-/// A server that a test may disturb. The launchers of [`servers`](crate::servers) are such.
+/// A server that a test may disturb, such as the launchers of [`servers`](crate::servers).
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
 pub trait Server: 'static {
-    /// Where it listens, also after a restart.
+    /// Returns its address, which a restart does not change.
     fn addr(&self) -> SocketAddr;
 
     /// Stops it (SIGSTOP): connections stay open, and nothing is answered.

@@ -1,4 +1,4 @@
-//! Waiters that miss their turn, and servers that forget who waits.
+//! Waiters that miss their turn, and servers that forget their waiters.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::harness::Harness;
 use super::server::Server;
 use crate::Mode;
 
-/// A waiter outlives a restart of the server, and gets in.
+/// A waiter outlives a restart of the server, and is granted the lock.
 pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
     let mut server = H::start().await;
     let (holder, waiter) =
@@ -28,7 +28,7 @@ pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
     released(next).await;
 }
 
-/// C28: a waiter whose connections were all closed gets in all the same.
+/// C28: a waiter whose connections were all closed is still granted the lock.
 pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
@@ -43,7 +43,7 @@ pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
     }
 }
 
-/// C28, L2: a grant that is pushed into a black hole is missed; the poll finds it.
+/// C28, L2: a pushed grant in a black hole is missed; the poll finds it.
 pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
@@ -56,7 +56,7 @@ pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
     served_within(Duration::from_secs(3) + H::SLACK, guard, waiting).await;
 }
 
-/// C27, C28: a waiter that can open no connection but the one it has polls, and keeps its place.
+/// C27, C28: a waiter that can open no further connection polls, and keeps its place.
 pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
@@ -74,7 +74,7 @@ pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     );
     let endless = patient(&name).wait(Wait::Forever);
     let waiting = queued(&waiter, &holder, endless, &name).await;
-    // Longer than an endless wait bears with a server that does not answer.
+    // Longer than an endless wait lasts without an answer of the server.
     tokio::time::sleep(H::REQUEST_TIMEOUT * 6).await;
     served_within(Duration::from_secs(1) + H::SLACK, guard, waiting).await;
 }

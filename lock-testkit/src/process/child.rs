@@ -1,4 +1,4 @@
-//! Another role of the same test binary, in a process of its own.
+//! Another role of the same test binary, in a separate process.
 //!
 //! A test file that wants one holds a test named `child_role`. It does nothing, unless the process
 //! was started by [`spawn`]:
@@ -22,7 +22,7 @@
 //! }
 //! ```
 //!
-//! Both speak in lines; the child's are marked, so that whatever else it prints is passed over.
+//! Both sides exchange lines. The child's lines are marked, so that its other output is ignored.
 
 mod parent_side;
 mod role_side;
@@ -30,7 +30,7 @@ mod role_side;
 pub use self::parent_side::{Child, spawn};
 pub use self::role_side::{hear, run, say};
 
-/// The variable that names the role a process is to play.
+/// The variable with the role of a process.
 const ROLE: &str = "LEASEHOLD_ROLE";
 
 /// Start of a line of the conversation.

@@ -1,4 +1,4 @@
-//! Temporary folders that go with the test process, however that ends.
+//! Temporary folders that are removed at any end of the test process.
 
 use std::io::Write;
 use std::os::unix::process::CommandExt;
@@ -8,8 +8,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tempfile::TempDir;
 
-/// Reads the paths of folders, and removes them once its input ends. A server may write to its folder for some
-/// seconds yet, until its own tether has ended it.
+/// Reads the paths of folders, and removes them once its input ends. A server may still write to its folder for some
+/// seconds, until its tether has ended it.
 const SWEEPER: &str = r#"
     trap '' HUP
     while IFS= read -r folder; do set -- "$@" "$folder"; done
@@ -20,8 +20,8 @@ const SWEEPER: &str = r#"
 /// The input of this process's sweeper. The system closes it when the process ends, even by SIGKILL.
 static SWEEPER_INPUT: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
 
-/// Makes a temporary folder. It goes when the value is dropped; and when the process ends, since a server that
-/// is shared by the tests of a program is dropped by nobody.
+/// Makes a temporary folder. It is removed when the value is dropped. It is also removed when the process ends, since
+/// nobody drops a server that the tests of a program share.
 pub(crate) fn new_folder() -> TempDir {
     let folder = tempfile::Builder::new().prefix("leasehold-").tempdir();
     let folder = folder.expect("a temporary folder can be made");

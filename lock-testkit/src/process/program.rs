@@ -2,7 +2,7 @@
 
 use std::env;
 
-/// Panics with what to do if `program` is not on the PATH.
+/// Panics with the package to install if `program` is not on the PATH.
 pub fn require(program: &str, debian: &str, homebrew: &str) {
     let path = env::var_os("PATH").unwrap_or_default();
     let found = env::split_paths(&path).any(|folder| folder.join(program).is_file());

@@ -1,4 +1,4 @@
-//! A server process that ends with the test process, however that ends.
+//! A server process that ends at any end of the test process.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 
 /// A shell that starts a program and kills it when the shell's own input ends.
 ///
-/// The other end of that input is ours. When the test process ends, even by SIGKILL, the system
-/// closes it, `cat` ends and the program goes, also if it is stopped. The program's output goes to
-/// a file, because a program that inherits ours keeps `cargo test | tail` waiting for ever.
+/// The other end of that input belongs to this process. When this process ends, even by SIGKILL, the system closes
+/// it, `cat` ends, and the program is killed, even if it is stopped. The program's output goes to a file, because a
+/// program that inherits ours keeps `cargo test | tail` waiting for ever.
 ///
-/// When we end, the system hangs up on (SIGHUP) a process group in which something is stopped, so the
-/// shell and `cat` have to be deaf to that.
+/// When this process ends, the system sends SIGHUP to a process group with a stopped process, so the shell and `cat`
+/// must ignore it.
 ///
 /// Arguments: log file, program, its arguments. Prints the program's process id.
 const SHELL: &str = r#"
@@ -24,13 +24,12 @@ const SHELL: &str = r#"
     wait
 "#;
 
-/// The same for a program that has child processes and leaves shared memory behind when it is killed:
-/// it is asked to quit (SIGQUIT), and ends once its children have.
+/// The same for a program with child processes that leaves shared memory behind when it is killed. The program gets
+/// SIGQUIT, and ends once its children have ended.
 ///
-/// The children are killed, stopped or not, and looked for again until the program has ended: a look may
-/// fail on a machine that is very busy, and the program may start more. After five seconds the program is
-/// killed as well, and never before its children: nobody would find those any more, once they have
-/// another parent.
+/// The children are killed, stopped or not, and searched for again until the program has ended: a search may fail on
+/// a very busy machine, and the program may start more. After five seconds the program is killed too, but never
+/// before its children: with another parent nobody would find them.
 const FAMILY_SHELL: &str = r#"
     trap '' HUP
     "$@" </dev/null >"$0" 2>&1 &
@@ -85,8 +84,8 @@ impl Tethered {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
-            // Ctrl-C ends our process, and by that the shell. The shell must not end by Ctrl-C itself,
-            // because it has to kill the program even if that is stopped.
+            // Ctrl-C ends our process, and so the shell. The shell must not end by Ctrl-C itself, because it must
+            // kill the program even if that is stopped.
             .process_group(0)
             .spawn()
             .expect("/bin/sh can be run");
@@ -101,8 +100,8 @@ impl Tethered {
 
     /// Kills the program (SIGKILL); it is gone when this returns.
     pub fn end(&mut self) {
-        // The shell does the rest at once, and reaps the program last: so its id cannot belong to another
-        // process while something may still kill it.
+        // The shell does the rest at once, and reaps the program last: so its id cannot belong to another process
+        // while something may still kill it.
         drop(self.shell.stdin.take());
         let _ = self.shell.wait();
     }
@@ -121,10 +120,9 @@ fn reported_pid(shell: &mut Child) -> u32 {
     line.trim().parse().expect("the shell prints a process id")
 }
 
-/// A tether for a process that exists already: it is killed, stopped or not, when this value is
-/// dropped or our process ends.
+/// A tether for an existing process: it is killed, stopped or not, when this value is dropped or our process ends.
 ///
-/// It must be dropped before the process is reaped, while its id is still its own.
+/// Drop it before the process is reaped, while the process still has its id.
 #[derive(Debug)]
 pub(crate) struct Tether {
     shell: Child,
@@ -172,8 +170,7 @@ mod tests {
         crate::eventually("the sleeper is gone", LIMIT, async || !signal::is_running(pid)).await;
     }
 
-    /// A child that is started after the program was asked to quit, and is stopped, goes as well: here one
-    /// that the program then waits for.
+    /// A stopped child that was started after SIGQUIT is killed too: here the program then waits for it.
     #[tokio::test]
     async fn a_dropped_tether_takes_a_late_and_stopped_child_along() {
         const PROGRAM: &str = "trap 'sh -c \"kill -STOP \\$\\$; exec sleep 60\" & echo $!; wait; exit' QUIT; echo ready; \
@@ -186,7 +183,7 @@ mod tests {
         let told = || std::fs::read_to_string(&log).unwrap_or_default();
         crate::eventually("it is ready", LIMIT, async || told().contains("ready")).await;
         drop(family);
-        // The program's shell may tell of the end of its children as well.
+        // The program's shell may also report the end of its children.
         let child = told().lines().rev().find_map(|line| line.parse().ok());
         let child = child.unwrap_or_else(|| panic!("no child was started: {:?}", told()));
         assert!(!signal::is_running(child), "process {child} is left");

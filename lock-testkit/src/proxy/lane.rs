@@ -45,11 +45,11 @@ impl Fate {
     }
 }
 
-/// Why a lane has nothing more to carry.
+/// Reason why a lane has nothing more to carry.
 enum End {
     /// The sender closed its side.
     Eof,
-    /// The mode wants the connection to be closed.
+    /// The mode closes the connection.
     Cut,
 }
 
@@ -76,8 +76,8 @@ impl Lane {
         Self { direction, mode, changes, fate, swallowed: false, request_bytes }
     }
 
-    /// Carries bytes until the sender closes its side, which closes the receiver's. An error means
-    /// that the whole connection is to be closed.
+    /// Carries bytes until the sender closes its side, then closes the receiver's. After an error the whole
+    /// connection must be closed.
     pub(super) async fn carry(mut self, from: OwnedReadHalf, to: OwnedWriteHalf) -> io::Result<()> {
         // Delayed bytes wait in a queue, so that a delay does not slow the bytes behind them.
         let (queue, parcels) = mpsc::unbounded_channel();
@@ -109,8 +109,7 @@ impl Lane {
         }
     }
 
-    /// Reads while the mode lets bytes pass or swallows them. With a budget that is used up it reads
-    /// nothing.
+    /// Reads while the mode lets bytes pass or swallows them. With a used-up budget it reads nothing.
     async fn read(&mut self, from: &mut OwnedReadHalf, chunk: &mut [u8]) -> io::Result<usize> {
         loop {
             if self.settle().await? == (Fate::PassThenCut { bytes: 0 }) {
@@ -151,13 +150,13 @@ impl Lane {
 
     async fn swallow_the_end(&mut self) -> io::Result<Option<End>> {
         self.swallowed = true;
-        // There is nothing more to read; the receiver learns of it when the lane passes again.
+        // There is nothing more to read; the receiver learns of the end when the lane passes again.
         let _ = self.changes.changed().await;
         self.adopt()?;
         Ok(None)
     }
 
-    /// Sends a chunk on its way, or what the budget leaves of it.
+    /// Sends a chunk on its way, or the part that the budget allows.
     fn pass(
         &mut self,
         fate: Fate,
@@ -178,8 +177,7 @@ impl Lane {
         end
     }
 
-    /// Leaves a budget of so many bytes. When it is used up the replies stop, before the last byte
-    /// is on its way.
+    /// Reduces the budget to `left` bytes. When it is used up, the replies stop before the last byte is sent.
     fn spend(&mut self, left: u64) -> Option<End> {
         self.fate = Fate::PassThenCut { bytes: left };
         if left > 0 {

@@ -4,21 +4,19 @@ use std::time::Duration;
 
 /// Treatment of the bytes that go through a [`Proxy`](crate::Proxy).
 ///
-/// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection
-/// ends. Neither does the proxy: a connection from which something was swallowed is cut when it
-/// would pass again.
+/// TCP never loses bytes from the middle of a stream: it delivers them late, or the connection ends. The proxy does
+/// the same: a connection with swallowed bytes is cut when it would pass again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
     /// Everything passes.
     Pass,
-    /// Requests pass, replies are lost: the server has done what the client will never hear of.
+    /// Requests pass, replies are lost: the client never learns what the server did.
     SwallowReplies,
-    /// Requests are lost. Replies that are under way pass.
+    /// Requests are lost. Replies in flight pass.
     SwallowRequests,
-    /// Nothing passes either way, not even an end; connections stay open. What was sent meanwhile
-    /// arrives late if the connection passes again, as after a partition, even if the sender has
-    /// closed it since.
+    /// Nothing passes in either direction, not even an end; connections stay open. If the connection passes again, as
+    /// after a partition, bytes of the meantime arrive late, even if the sender has closed it since.
     BlackHole,
     /// New connections are reset. Existing ones pass; see [`Proxy::cut`](crate::Proxy::cut).
     Refuse,

@@ -9,7 +9,7 @@ use lock_core::{Capabilities, DistributedLock, Kind, Kinds, Order, Permits};
 /// Number of claims, half of them for each of two locks.
 const CLAIMS: usize = 8;
 
-/// Length of the longest history, and of its lapse of time: a withdrawal is remembered for longer.
+/// Length of the longest history in steps. It takes less time than a withdrawal is remembered.
 const LONGEST: usize = 24;
 const DEATHS: usize = 3;
 
@@ -20,30 +20,30 @@ pub(super) struct History {
     pub(super) steps: Vec<Step>,
 }
 
-/// One step of a history: what happens to a claim, or to its lock.
+/// One step of a history: an event of a claim, or of its lock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Step {
     Ask(usize),
-    /// And waits in line, if it is not granted.
+    /// Waits in the queue, if it is not granted.
     Wait(usize),
-    /// By the token of its last grant.
+    /// Uses the token of its last grant.
     Extend(usize),
     Release(usize),
-    /// The hold is nobody's from now on, and goes on until it dies.
+    /// Leaves the hold to nobody; it stays until it expires.
     ReleaseAfter(usize),
-    /// The hold, the wait, or what may come of the claim.
+    /// Withdraws the hold, the wait, or the later requests of the claim.
     Withdraw(usize),
-    /// The hold of this claim.
+    /// Evicts the hold of this claim.
     Evict(usize),
-    /// All holds of the lock.
+    /// Evicts all holds of the lock.
     EvictAll(usize),
-    /// Nobody renews one of the holds, counted round, until its time is over.
+    /// Stops renewing one of the holds, counted round, until it expires.
     Die(usize),
     Inspect(usize),
 }
 
 impl Step {
-    /// Whose step it is.
+    /// Returns the claim of the step.
     pub(super) fn claim(self) -> usize {
         match self {
             Self::Ask(i) | Self::Wait(i) | Self::Extend(i) | Self::Release(i) => i,
@@ -53,7 +53,7 @@ impl Step {
     }
 }
 
-/// Asks a backend for its abilities alone.
+/// Uses the backend only to ask for its abilities.
 pub(super) fn histories(can: &dyn DistributedLock) -> impl Strategy<Value = History> {
     let Capabilities { kinds, order, .. } = can.capabilities();
     let (in_order, records_runs) = (order == Order::Fifo, can.run_records().is_some());
@@ -82,7 +82,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A backend that serves its waiters in no order is asked without waiting. An exclusive hold alone outlasts
+/// Replaces impossible steps. On a backend without an order of waiters nobody waits. Only an exclusive hold outlasts
 /// its work (C41).
 fn possible(step: Step, in_order: bool, records_runs: bool, kinds: &[Kind]) -> Step {
     match step {
@@ -92,7 +92,7 @@ fn possible(step: Step, in_order: bool, records_runs: bool, kinds: &[Kind]) -> S
     }
 }
 
-/// A backend that has not got a kind is asked for exclusive holds instead.
+/// A backend without a kind is asked for exclusive holds instead.
 fn kind(has: Kinds) -> impl Strategy<Value = Kind> {
     let one_of = |taken, of| Just(Kind::OneOf(Permits::new(taken, of).expect("permits")));
     let kinds = prop_oneof![

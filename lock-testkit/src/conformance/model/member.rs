@@ -27,12 +27,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Standing {
     Nothing,
-    /// A place in line.
+    /// A place in the queue.
     Place,
     Hold,
-    /// A hold that is nobody's, and goes on for a while.
+    /// A hold that belongs to nobody, and stays for a while.
     Left,
-    /// Had a hold. Such a claim is never used again.
+    /// The claim had a hold. It is never used again.
     Gone,
 }
 
@@ -40,7 +40,7 @@ pub(super) enum Standing {
 pub(super) enum Attempted {
     Granted(Grant),
     Busy,
-    /// The lock is held as one of so many.
+    /// The lock is held as one of this number of permits.
     Conflict(u16),
     Refused,
 }
@@ -49,13 +49,13 @@ pub(super) struct Member {
     store: Arc<dyn DistributedLock>,
     pub(super) claim: Claim,
     waiter: WaiterHandle,
-    // For as long as somebody may be told, the place in line is kept.
+    // Keeps the place in the queue: the store drops places without a receiver.
     _events: WaiterEvents,
     /// Token of its last grant.
     pub(super) token: Option<FencingToken>,
     pub(super) standing: Standing,
     pub(super) is_withdrawn: bool,
-    /// When it was last asked to keep the hold.
+    /// Time of the last request to keep the hold.
     pub(super) renewed: Moment,
 }
 
@@ -70,12 +70,12 @@ impl Member {
         &*self.store
     }
 
-    /// Its hold, for an eviction.
+    /// Returns its hold, for an eviction.
     pub(super) fn whom(&self) -> Whom {
         Whom::Owner(self.claim.owner.to_string())
     }
 
-    /// Returns true if there is a hold that we keep from expiring.
+    /// Returns true if there is a hold that the test keeps from expiring.
     pub(super) fn is_live(&self) -> bool {
         matches!(self.standing, Standing::Hold | Standing::Left)
     }
@@ -87,7 +87,7 @@ impl Member {
         };
     }
 
-    /// A passing failure is no answer: a client asks again, and so do we. Who waits keeps its place.
+    /// Asks again after a temporary failure, as a client does. A waiter keeps its place.
     pub(super) async fn attempt(&mut self, waits: bool, now: Moment) -> Attempted {
         let waits = waits || self.standing == Standing::Place;
         let mut answer = self.try_acquire(waits).await;
@@ -104,7 +104,7 @@ impl Member {
                 (self.token, self.renewed) = (Some(grant.token), now);
                 Standing::Hold
             }
-            // A withdrawn claim may be told that the lock is busy, and is not queued (C19).
+            // A withdrawn claim may get the answer "busy", and is not queued (C19).
             Attempted::Busy if waits && !self.is_withdrawn => Standing::Place,
             _ => Standing::Nothing,
         };
@@ -115,7 +115,7 @@ impl Member {
         self.store.acquire(&self.claim, waits.then_some(&self.waiter)).await
     }
 
-    /// Keeps the hold from expiring; whether there is one.
+    /// Keeps the hold from expiring; returns true if there is one.
     pub(super) async fn renew(&self) -> bool {
         match self.standing {
             Standing::Left => self.release_after().await,
@@ -134,7 +134,7 @@ impl Member {
         self.store.release(name, *owner).await.expect("an answer") == Release::Released
     }
 
-    /// After its TTL.
+    /// Delays the release by its TTL.
     pub(super) async fn release_after(&self) -> bool {
         let Claim { name, owner, ttl, .. } = &self.claim;
         let released = self

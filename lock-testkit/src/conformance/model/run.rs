@@ -17,8 +17,7 @@ use lock_core::{
     SystemClock, Whom,
 };
 
-/// Result of a step, with nothing in it that differs from run to run: a token is the number of its
-/// grant.
+/// Result of a step, without values that differ between runs: the number of a grant stands for its token.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
     answer: Outcome,
@@ -30,13 +29,13 @@ pub(super) struct Seen {
 enum Outcome {
     Granted(usize, Slots),
     NotGranted,
-    /// The lock is held as one of so many.
+    /// The lock is held as one of this number of permits.
     Conflict(u16),
     /// True if there was something to extend, or to end.
     Done(bool),
     Lost,
     Died,
-    /// Nothing was asked.
+    /// The step asked nothing.
     Nothing,
     Evicted(Vec<Held>),
     /// The holders of the lock, and the number of waiters.
@@ -44,7 +43,8 @@ enum Outcome {
 }
 
 impl Outcome {
-    /// A waiter that comes over a new connection may be counted twice, until the server sees that the old one is gone.
+    /// Returns true if a waiter may be counted twice: it came over a new connection, and the server has not noticed
+    /// the end of the old one.
     fn has_more_waiters_than(&self, expected: &Self) -> bool {
         match (self, expected) {
             (Self::Held(held, waiters), Self::Held(is_to_be, wait)) => {
@@ -55,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// The number of its grant, if it is one of ours.
+/// The number of its grant if it is a hold of the history, its kind and its slots.
 type Held = (Option<usize>, Kind, Slots);
 
 /// Passing of time.
@@ -85,32 +85,33 @@ pub(super) struct Run {
     members: Vec<Member>,
     time: Time,
     ttl: Duration,
-    /// A bound for what has none of its own.
+    /// Time limit of everything without its own.
     limit: Duration,
-    /// Waiters, in the order in which they came.
+    /// Waiters, in the order of their arrival.
     line: Vec<usize>,
-    /// When they looked last.
+    /// Time of their last look.
     looked: Moment,
-    /// The one whose hold nobody renews.
+    /// The claim whose hold is not renewed.
     dying: Option<usize>,
     /// The tokens of each lock, in the order of their grants.
     granted: HashMap<LockName, Vec<FencingToken>>,
-    /// The locks of which a hold ended without a word of its owner. It may take a moment to be seen, where a
-    /// session ends with it.
+    /// The locks with a hold that ended without its owner. If a session ends with the hold, it may take a moment
+    /// until others see it.
     unsettled: HashSet<LockName>,
-    /// Set if a hold or a place in line may have expired because we were late. Then nothing is proven.
+    /// True if a hold or a place in the queue may have expired because the test was late. Then the history proves
+    /// nothing.
     pub(super) was_too_slow: bool,
 }
 
 impl Run {
-    /// On the memory backend, where time goes by as the steps say.
+    /// Returns a run on the memory backend, where time passes as the steps say.
     pub(super) fn of_the_model(kinds: &[Kind], ttl: Duration) -> Self {
         let clock = Arc::new(FakeClock::new());
         let model = Arc::new(MemoryBackend::with_clock(clock.clone()));
         Self::new([model.clone(), model], kinds, ttl, Time::Virtual(clock))
     }
 
-    /// On a store, which two hosts reach. What takes longer than `limit` never comes.
+    /// Returns a run on a store, which two hosts reach. An event later than `limit` counts as missing.
     pub(super) fn of(
         stores: [Arc<dyn DistributedLock>; 2],
         kinds: &[Kind],
@@ -138,7 +139,7 @@ impl Run {
         Self { members, time, ttl, limit, line, looked, dying, granted, unsettled, was_too_slow }
     }
 
-    /// Takes a step, and sees what it means to the others.
+    /// Takes a step, and returns its effects on all claims.
     pub(super) async fn take(&mut self, step: Step) -> Seen {
         let mut seen = Seen { answer: Outcome::Nothing, told: Vec::new() };
         match step {
@@ -149,7 +150,7 @@ impl Run {
         seen
     }
 
-    /// Looks again at what may take the server a moment.
+    /// Looks again at a result that may take the server a moment.
     pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen, expected: &Seen) {
         let may_settle = matches!(seen.answer, Outcome::NotGranted | Outcome::Held(..));
         let is_asked_again = may_settle && self.is_unsettled(step)
@@ -170,7 +171,7 @@ impl Run {
         self.unsettled.contains(&self.members[step.claim()].claim.name)
     }
 
-    /// Ends all that is left.
+    /// Ends all remaining holds and waits.
     pub(super) async fn end(&mut self) {
         for member in &mut self.members {
             if member.standing == Standing::Left {
@@ -188,7 +189,7 @@ impl Run {
         seen.answer = self.answer(step).await;
         self.look(&mut seen.told).await;
         self.note_if_late(&deadlines);
-        // The claim was granted when it looked for the second time.
+        // The claim was granted at its second look.
         let own = seen.told.iter().position(|(i, _)| *i == step.claim());
         if let Some(own) = own.filter(|_| seen.answer == Outcome::NotGranted) {
             seen.answer = seen.told.remove(own).1;
@@ -277,7 +278,7 @@ impl Run {
     async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
         let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
         let evicted = store.expect_admin().evict(&name, whom).await.expect("an answer");
-        // A token says which hold it is among those of its lock, and another lock may have the same one.
+        // A token identifies a hold only within its lock: another lock may have the same token.
         let of_the_lock = |member: &&mut Member| member.is_live() && member.claim.name == name;
         for member in self.members.iter_mut().filter(of_the_lock) {
             if evicted.iter().any(|holder| holder.token == member.token) {
@@ -294,7 +295,7 @@ impl Run {
         Outcome::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
     }
 
-    /// One of the holds is not renewed until it is over. All others are, and those who wait look.
+    /// Stops renewing one of the holds until it is over. All others are renewed, and waiters look.
     async fn die(&mut self, i: usize, told: &mut Vec<(usize, Outcome)>) -> Outcome {
         let live: Vec<_> = (0..self.members.len()).filter(|i| self.members[*i].is_live()).collect();
         let Some(&dying) = live.get(i % live.len().max(1)) else { return Outcome::Nothing };
@@ -320,7 +321,7 @@ impl Run {
         self.note_if_late(&deadlines);
     }
 
-    /// Keeps all holds that may need it from expiring, but for that which is to die.
+    /// Renews all holds that may need it, except the dying one.
     async fn renew_all(&mut self, told: &mut Vec<(usize, Outcome)>) {
         self.note_if_late(&self.deadlines());
         for i in 0..self.members.len() {
@@ -343,7 +344,7 @@ impl Run {
         }
     }
 
-    /// Lets waiters look again, as clients do, until nothing new is seen.
+    /// Lets waiters look again, as clients do, until nothing changes.
     async fn look(&mut self, told: &mut Vec<(usize, Outcome)>) {
         let mut news = Vec::new();
         loop {
@@ -358,7 +359,7 @@ impl Run {
                 break;
             }
         }
-        // One may have been granted after it was looked at, and before the next one.
+        // A waiter may have been granted the lock after its look, and before the next waiter's.
         news.sort_by_key(|(i, _)| self.members[*i].token);
         for (i, attempted) in news {
             let outcome = self.outcome(i, attempted);
@@ -366,7 +367,7 @@ impl Run {
         }
     }
 
-    /// Until when the holds last for sure, and the places in line.
+    /// Returns the least ends of the holds, and of the places in the queue.
     fn deadlines(&self) -> Vec<Moment> {
         let live = self.members.iter().enumerate();
         let live = live.filter(|(i, member)| member.is_live() && self.dying != Some(*i));
@@ -381,7 +382,7 @@ impl Run {
         self.looked = now;
     }
 
-    /// The number of the grant that has this token: a new token is greater than all before (C22).
+    /// Returns the number of the grant with this token: a new token is greater than all before (C22).
     fn number(&mut self, name: &LockName, token: FencingToken) -> usize {
         let granted = self.granted.entry(name.clone()).or_default();
         granted.iter().position(|known| *known == token).unwrap_or_else(|| {

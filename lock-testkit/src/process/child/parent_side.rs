@@ -15,14 +15,14 @@ use crate::process::signal;
 /// Longest wait for a line of a child, or for its end. No step of a child takes as long.
 const LINE_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// A child process that plays a role. It is killed when this value is dropped, and also, even if it
-/// is stopped, when the test process ends in any other way.
+/// A child process with a role. It is killed when this value is dropped. It is also killed, even if it is stopped,
+/// when the test process ends in any other way.
 #[derive(Debug)]
 pub struct Child {
     role: String,
     pid: u32,
-    // Fields are dropped in this order. The tether goes before the process is reaped. Both go before the
-    // pipe, so that the child never notices that nobody reads what it prints.
+    // The order of the fields is the order of the drops. The tether is dropped before the process is reaped. Both are
+    // dropped before the pipe, so that the child never notices that its output is not read.
     tether: Option<Tether>,
     process: tokio::process::Child,
     input: ChildStdin,
@@ -63,7 +63,7 @@ impl Child {
         self.pid
     }
 
-    /// The next line the child [says](super::say).
+    /// Returns the next line that the child [says](super::say).
     ///
     /// # Panics
     /// If none comes within 30 seconds, or the child ends first.

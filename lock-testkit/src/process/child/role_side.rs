@@ -11,11 +11,11 @@ use tokio::sync::{Mutex, mpsc};
 
 use super::{MARK, ROLE};
 
-/// Lines of the parent that nobody has read yet.
+/// Unread lines of the parent.
 static TOLD: OnceLock<Mutex<mpsc::UnboundedReceiver<String>>> = OnceLock::new();
 
-/// Plays the role this process was started for, on a runtime with two threads; does nothing in a
-/// process that was not started by [`spawn`](super::spawn).
+/// Plays the role of this process, on a runtime with two threads; does nothing in a process that was not started by
+/// [`spawn`](super::spawn).
 ///
 /// The process ends when its parent does.
 pub fn run(play: impl AsyncFnOnce(String)) {
@@ -27,7 +27,7 @@ pub fn run(play: impl AsyncFnOnce(String)) {
         .build()
         .expect("a runtime can be had");
     runtime.block_on(play(role));
-    // A role may have left a thread blocked; the process ends all the same.
+    // A role may have left a blocked thread; the process still ends.
     runtime.shutdown_timeout(Duration::from_secs(1));
 }
 
@@ -39,7 +39,7 @@ pub fn say(line: &str) {
     output.flush().expect("the parent listens");
 }
 
-/// The next line the parent tells.
+/// Returns the next line of the parent.
 ///
 /// # Cancel safety
 /// If the future is dropped no line is lost.
@@ -52,7 +52,7 @@ pub async fn hear() -> String {
     line.expect("the process ends with the parent's lines")
 }
 
-/// Hears the parent in a thread of its own, which ends the process when the parent has ended.
+/// Reads the parent's lines in a thread, which ends the process when the parent has ended.
 fn listen() {
     let (tell, told) = mpsc::unbounded_channel();
     TOLD.set(Mutex::new(told)).expect("a process plays one role");
