@@ -478,7 +478,7 @@ pub(crate) struct Man {
     pub(crate) subcommand: Option<String>,
 }
 
-/// The command line, whose help names what can be connected to.
+/// Returns the command line. Its help names the schemes that can be connected to.
 pub(crate) fn command(connector: &Connector) -> clap::Command {
     // Locks in memory exclude no other process.
     let schemes = connector.schemes().filter(|scheme| *scheme != "memory");
@@ -487,11 +487,11 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
 }
 
-/// Options whose variables are no mistake: LEASEHOLD_URL is read, and images say LEASEHOLD_VERSION of their own.
+/// Options whose variables are no mistake: LEASEHOLD_URL is read, and images set LEASEHOLD_VERSION.
 const INNOCENT: [&str; 3] = ["url", "help", "version"];
 
-/// Refuses a variable that is called as an option, such as LEASEHOLD_TTL: nobody reads it, so that what it says would
-/// pass unnoticed.
+/// Refuses a variable that is named like an option, such as LEASEHOLD_TTL: no code reads it, so its value would have
+/// no effect.
 pub(crate) fn refuse_variables_of_options(command: &mut clap::Command) -> Result<(), clap::Error> {
     let variable = |option: &str| format!("LEASEHOLD_{}", option.replace('-', "_").to_uppercase());
     let options = command.get_subcommands().flat_map(clap::Command::get_arguments);
@@ -504,12 +504,12 @@ pub(crate) fn refuse_variables_of_options(command: &mut clap::Command) -> Result
     Err(command.error(ErrorKind::ArgumentConflict, text))
 }
 
-/// A number of permits.
+/// Parses a number of permits.
 fn permits() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(Permits::MAX))
 }
 
-/// Returns the digits of an owner that `inspect` shows.
+/// Parses the digits of an owner that `inspect` shows.
 fn owner_digits(word: &str) -> Result<String, &'static str> {
     if word.len() != 8 || !word.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return Err("an owner is 8 hex digits, as `leasehold inspect` shows them");
@@ -517,7 +517,7 @@ fn owner_digits(word: &str) -> Result<String, &'static str> {
     Ok(word.to_ascii_lowercase())
 }
 
-/// A word that everybody sees who looks at locks.
+/// Parses a word that every observer of locks sees.
 pub(crate) fn public(word: &str) -> Result<String, &'static str> {
     if holds_password(word) {
         return Err("names and labels are public, and this looks like a URL with a password: \

@@ -1,4 +1,4 @@
-//! `leasehold bench`: what locks cost on the server at hand.
+//! `leasehold bench`: measures the cost of locks on a server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,13 +13,13 @@ use crate::label;
 use crate::terminal::{HEADING, print, styled};
 use crate::url::Place;
 
-/// Held for as long as we measure, so that no other bench disturbs us; and what our names begin
-/// with. They are always the same, so that no run leaves anything new behind.
+/// The lock that is held during the measurement, so that no other bench disturbs it, and the start of our names. They
+/// are always the same, so that no run leaves anything new behind.
 const NAME: &str = "leasehold-bench";
 
 const TTL: Duration = Duration::from_secs(10);
 
-/// No request takes longer than this unless something is wrong.
+/// Longest time of a request, unless something is wrong.
 const LIMIT: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(args: &args::Bench, place: &Place<'_>) -> Result<Exit, Failure> {
@@ -46,7 +46,7 @@ struct Figure {
 }
 
 impl Figure {
-    /// Does something again and again until `span` is over.
+    /// Repeats an operation until `span` is over.
     async fn of(
         span: Duration,
         mut once: impl AsyncFnMut() -> Result<Duration, LockError>,
@@ -55,7 +55,7 @@ impl Figure {
         let (mut times, end) = (times?, Instant::now() + span);
         while Instant::now() < end {
             let took = once().await?.as_micros();
-            // The histogram grows as it has to; a value that no span can have is not noted.
+            // The histogram grows as needed; a value that no span can have is not noted.
             let _ = times.record(took.try_into().unwrap_or(u64::MAX));
         }
         Ok(Self { times })
@@ -109,7 +109,7 @@ async fn extending(guard: &LockGuard, span: Duration) -> Result<Figure, Failure>
     .await
 }
 
-/// From the call of one client's release to the return of the other's acquisition, which waits.
+/// Measures from one client's call of release to the return of the other's waiting acquisition.
 async fn handing_off(
     one: &LockClient,
     other: &LockClient,

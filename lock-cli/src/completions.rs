@@ -1,4 +1,4 @@
-//! `leasehold completions`: what a shell needs to complete our words.
+//! `leasehold completions`: the completions for a shell.
 
 use leasehold::Connector;
 

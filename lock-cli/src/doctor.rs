@@ -1,4 +1,4 @@
-//! `leasehold doctor`: is this server safe for locks, and what keeps one of them from everybody?
+//! `leasehold doctor`: dangers to locks on a server, and obstacles to one lock.
 
 use leasehold::Capabilities;
 use leasehold::admin::{Finding, Health};
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, 
     let client = place.connect().await?;
     let mut findings = client.admin().doctor().await?;
     if let Some(name) = &args.name {
-        // C49: what keeps this one lock from everybody.
+        // C49: obstacles to this one lock.
         findings.extend(client.admin().examine(name).await?);
     }
     let report = Report { store: place.shown(), capabilities: client.capabilities(), findings };
@@ -31,13 +31,13 @@ pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, 
     } else {
         print(described(&place.described(), &report))?;
     }
-    // C31: a risk is a warning, and an error where it is asked for.
+    // C31: a risk is a warning, and an error with --strict.
     let endangered = report.findings.iter().any(|finding| finding.health == Health::Risk);
     Ok(if args.strict && endangered { Exit::No } else { Exit::Done })
 }
 
 fn described(store: &str, report: &Report) -> String {
-    // C30: the same data as the library and the docs.
+    // C30: the same data as in the library and the docs.
     let mut lines = vec![store.to_owned(), report.capabilities.to_string(), String::new()];
     for finding in &report.findings {
         let (style, health) = match finding.health {

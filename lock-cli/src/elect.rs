@@ -1,4 +1,4 @@
-//! `leasehold elect`: a command that runs where its host leads.
+//! `leasehold elect`: a command that runs while its host leads.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::run::{Signals, Terms, Unreleased, Waiting, connect, hold, interrupted
 use crate::terminal;
 use crate::url::Place;
 
-/// The pause before the next campaign: after a command that failed others have their turn, and one that fails
-/// at once does not keep the machine busy.
+/// Pause before the next campaign. After a failed command others have their turn, and a command that fails at once
+/// does not keep the machine busy.
 const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
-    // Before anything that a signal would leave behind.
+    // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = loop {
         match connect(place, Duration::ZERO, &mut signals).await {
@@ -34,7 +34,7 @@ pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, F
     ended
 }
 
-/// Lets others have their turn, or the server come back. Fails if a signal asks to end.
+/// Gives others a turn, or the server time to come back. Fails if a signal asks to end.
 async fn pause(name: &LockName, signals: &mut Signals) -> Result<(), Failure> {
     tokio::select! {
         () = sleep(PAUSE) => Ok(()),
@@ -63,7 +63,7 @@ enum Next {
 }
 
 impl Candidate<'_> {
-    /// Campaigns and leads until the command has ended well, or a signal came.
+    /// Campaigns and leads until the command succeeds, or a signal comes.
     async fn lead_until_the_end(&self, signals: &mut Signals) -> Result<Exit, Failure> {
         loop {
             let elected = tokio::select! {
@@ -110,7 +110,7 @@ impl Candidate<'_> {
         held.unreleased.iter_mut().for_each(Unreleased::tell);
         match held.ended {
             ended if held.asked_to_end => Next::End(ended),
-            // The loss was told already.
+            // The loss was reported already.
             Ok(Exit::Lost) => Next::Campaign,
             Ok(Exit::Command(code @ (1..126 | 128..))) => {
                 self.tell(&format!("the command failed with {code}; still a candidate"));

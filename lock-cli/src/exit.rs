@@ -1,4 +1,4 @@
-//! Exit codes of the command, and its messages when something went wrong.
+//! Exit codes of the command, and its error messages.
 
 use std::env;
 use std::error::Error;
@@ -12,20 +12,20 @@ use leasehold::{LockError, LockName};
 use crate::redaction::without_urls;
 use crate::terminal;
 
-/// Why the command ended. The numbers are those of sysexits.h where it has one.
+/// Reason why the command ended. The numbers are those of sysexits.h if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// All went well.
     Done,
-    /// `doctor --strict` saw something that endangers locks, or `inspect --exit-code` a lock that is free.
+    /// `doctor --strict` found a danger to locks, or `inspect --exit-code` found a free lock.
     No,
     /// The command line cannot be understood.
     Usage,
     /// The backend cannot be reached, or refuses.
     Unavailable,
-    /// The operating system refused something of ours.
+    /// The operating system refused one of our calls.
     System,
-    /// The command of a run once exited with 0, and the run may not be recorded.
+    /// The command of a run once exited with 0, but the run may not be recorded.
     Unrecorded,
     /// Our output could not be written.
     Output,
@@ -33,15 +33,15 @@ pub(crate) enum Exit {
     NotAcquired,
     /// The lock was lost while the command ran.
     Lost,
-    /// `run --strict` could not give the lock back.
+    /// `run --strict` could not release the lock.
     Unreleased,
-    /// The command to be run could not be.
+    /// The command could not be executed.
     NotExecutable,
-    /// The command to be run was not found.
+    /// The command was not found.
     NotFound,
-    /// A signal ended us, or the command that was run.
+    /// A signal ended us, or the command.
     Signal(i32),
-    /// Exit code of the command that was run.
+    /// Exit code of the command.
     Command(u8),
 }
 
@@ -70,7 +70,7 @@ impl Exit {
     }
 }
 
-/// An end that needs a word.
+/// An end with a message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     exit: Exit,
@@ -83,12 +83,12 @@ impl Failure {
         Self { exit, message: message.into(), is_transient: false }
     }
 
-    /// Returns true if it may pass by itself, as that a server is away.
+    /// Returns true if the failure may be temporary, such as a server that is away.
     pub(crate) fn is_transient(&self) -> bool {
         self.is_transient
     }
 
-    /// The operating system refused what we were `doing`.
+    /// The operating system refused the call described by `doing`.
     pub(crate) fn system(doing: &str, error: &dyn Error) -> Self {
         Self::new(Exit::System, format!("{doing}: {}", chain(error)))
     }
@@ -106,7 +106,7 @@ impl Failure {
         &self.message
     }
 
-    /// Says what went wrong, in one line, and returns how to exit.
+    /// Prints the failure in one line, and returns the exit code.
     pub(crate) fn tell(self) -> Exit {
         if !self.message.is_empty() {
             terminal::error(&self.message);
@@ -117,29 +117,29 @@ impl Failure {
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Self {
-        // C14: that the lock is busy, that it is lost and that the store fails are told apart.
+        // C14: a busy lock, a lost lock and a failed store have different codes.
         let exit = match &error {
             _ if error.is_busy() => Exit::NotAcquired,
             LockError::Timeout { .. } => Exit::Unavailable,
             LockError::Lost { .. } | LockError::Closed { .. } => Exit::Lost,
-            // A fence that does not answer is a store that does not.
+            // An unreachable fence is an unreachable store.
             LockError::Backend { .. }
             | LockError::Incomplete { .. }
             | LockError::Unfenced { .. } => Exit::Unavailable,
-            // Other than after a store that is away, the command ran.
+            // Unlike after an unreachable store, the command ran.
             LockError::Unrecorded { .. } => Exit::Unrecorded,
-            // The store has something else under the name: it refuses the lock.
+            // The store has something else under the name, so it refuses the lock.
             LockError::NotALock { .. } => Exit::Unavailable,
-            // A name, label, TTL, token, lease, number of permits or URL that is not valid, or a lease that
-            // is under a guard already. Also a number of permits that others do not say, and what the
-            // backend has not got (C33): it helps to ask for something else, and not to ask again.
+            // An invalid name, label, TTL, token, lease, number of permits or URL, or a lease that is already under a
+            // guard. Also another number of permits than that of others, and an ability that the backend lacks (C33):
+            // a changed request may help, and a repeated one does not.
             _ => Exit::Usage,
         };
         Self { is_transient: error.is_transient(), ..Self::new(exit, error.to_string()) }
     }
 }
 
-/// Output that could not be written. If the reader of a pipe went away, nobody needs to be told.
+/// Output that could not be written. If the reader of a pipe has gone, no message is needed.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
@@ -151,7 +151,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// An error and its sources, in one line.
+/// Returns an error and its sources in one line.
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -162,11 +162,11 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Help and version are no errors; all else that the parser says is wrong usage.
+/// Help and version are no errors; all other errors of the parser are wrong usage.
 pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
     let error = without_misleading_tips(error);
     let text = error.render().ansi().to_string();
-    // The text repeats the typed words.
+    // The text repeats words of the user.
     let text = Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -185,8 +185,8 @@ pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
     Ok(Exit::Usage)
 }
 
-/// Takes out the tip to pass an option as a value, which would be a name or the command, and each word that is not nearly
-/// the one that was typed.
+/// Removes the tip to pass an option as a value, which would become a name or the command. Also removes suggestions
+/// that are not close to the typed word.
 fn without_misleading_tips(mut error: clap::Error) -> clap::Error {
     error.remove(ContextKind::Suggested);
     for (typed, tip) in [
@@ -204,14 +204,14 @@ fn without_misleading_tips(mut error: clap::Error) -> clap::Error {
         };
         if !near {
             error.remove(tip);
-            // The usage has that word too.
+            // The usage contains that word too.
             error.remove(ContextKind::Usage);
         }
     }
     error
 }
 
-/// Returns true if one letter at most differs, was added or is missing, apart from dashes.
+/// Returns true if, apart from dashes, at most one letter differs, was added or is missing.
 fn is_near(typed: &str, meant: &str) -> bool {
     let [typed, meant] = [typed, meant].map(|word| word.replace('-', ""));
     let start = typed.chars().zip(meant.chars()).take_while(|(one, other)| one == other).count();
@@ -220,13 +220,13 @@ fn is_near(typed: &str, meant: &str) -> bool {
     typed.chars().count().max(meant.chars().count()) <= start + end + 1
 }
 
-/// Characters of the parser's own text beside letters.
+/// Characters of the parser's own text that are no letters.
 const LINES_AND_COLOURS: [char; 2] = ['\n', '\u{1b}'];
 
 const NO_DASHES: &str =
     "\nThe command stands after two dashes: leasehold run [OPTIONS] NAME -- CMD [ARG...]\n";
 
-/// Returns true if `run` was typed, and the `--` that belongs to it forgotten.
+/// Returns true if `run` was typed without the `--` that it needs.
 fn lacks_dashes() -> bool {
     typed().any(|word| word == "run") && !typed().any(|word| word == "--")
 }

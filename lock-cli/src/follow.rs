@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::exit::{Failure, chain};
 use crate::terminal::{check_reader, warning};
 
-/// Interval of looks, where the store does not tell of changes.
+/// Interval of looks, if the store sends no signals of changes.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Returns the next item, unless the reader of our output goes away first.
@@ -33,12 +33,12 @@ async fn reader_gone() -> io::Error {
     }
 }
 
-/// Says that the server does not answer. It may come back.
+/// Reports that the server does not answer. It may come back.
 pub(crate) fn tell_outage(error: &LockError) {
     warning(&format!("{}; still watching", chain(error)));
 }
 
-/// A line with the time of day before it.
+/// Returns a line with the time of day before it.
 pub(crate) fn stamped(text: impl Display) -> String {
     format!("{} {text}", humantime::format_rfc3339_seconds(SystemTime::now()))
 }

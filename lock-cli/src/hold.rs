@@ -1,4 +1,4 @@
-//! `leasehold hold`: a lock for a program in any language, which starts this as a co-process.
+//! `leasehold hold`: a lock for a program in any language that starts this as a co-process.
 
 mod event;
 mod line;
@@ -22,7 +22,7 @@ use crate::url::Place;
 
 pub(crate) async fn run(args: &args::Hold, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
-    // Before anything that a signal would leave behind.
+    // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
     let client = connect(place, patience(wait), &mut signals).await?;
@@ -53,7 +53,7 @@ async fn hold(
         biased;
         acquired = acquire(client, request, false) => acquired.map_err(not_acquired),
         signal = told_to_end(signals) => Err(interrupted(names, signal)),
-        // The program went away while it waited.
+        // The program went away during the wait.
         () = end_of(&mut input) => return (Ok(Exit::Done), Vec::new()),
     };
     let guard = match acquired {
@@ -67,7 +67,7 @@ async fn hold(
         biased;
         (name, reason) = guard.lost() => {
             let lost = Event::lost(&name, &told_of_loss(&guard, &name, reason));
-            // The exit code says it too.
+            // The exit code shows it too.
             let _ = print_json(&lost);
             Exit::Lost
         }
@@ -84,8 +84,8 @@ async fn hold(
 /// Signals that a terminal sends to all processes at once.
 const OF_TERMINAL: [Signal; 3] = [Signal::INT, Signal::HUP, Signal::QUIT];
 
-/// Waits for a signal that ends the hold. A signal of the terminal has reached the program that started us too, which may
-/// clean up under the lock: the end of the input tells when it has. Cancel safe.
+/// Waits for a signal that ends the hold. A signal of the terminal has also reached the program that started us. That
+/// program may clean up under the lock, and the end of the input shows when it is done. Cancel safe.
 async fn told_to_end(signals: &mut Signals) -> Signal {
     loop {
         let signal = signals.interruption().await;
@@ -95,7 +95,7 @@ async fn told_to_end(signals: &mut Signals) -> Signal {
     }
 }
 
-/// Waits for the end of the input; what comes before it is not heeded. Cancel safe.
+/// Waits for the end of the input, and ignores earlier input. Cancel safe.
 async fn end_of(input: &mut Stdin) {
     let mut passed_over = [0; 256];
     while input.read(&mut passed_over).await.is_ok_and(|read| read > 0) {}

@@ -1,4 +1,4 @@
-//! `leasehold inspect`: who holds a lock.
+//! `leasehold inspect`: the holders of a lock.
 
 use crate::args;
 use crate::exit::{Exit, Failure};
@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit,
     Ok(if args.exit_code && !view.held { Exit::No } else { Exit::Done })
 }
 
-/// A line for each thing that is known of the lock and its first holder, and one for each further holder.
+/// Returns a line for each known fact about the lock and its first holder, and one for each further holder.
 fn described(view: &LockView) -> String {
     let state = if view.held { styled(HEADING, "held") } else { styled(GOOD, "free") };
     let mut lines = vec![format!("{}: {state}", view.name)];
@@ -32,12 +32,12 @@ fn described(view: &LockView) -> String {
     add("since", since(first));
     add("TTL left", view.held.then(|| first.ttl()));
     add("waiters", view.waiters.map(|waiters| waiters.to_string()));
-    // C38: each holder by itself.
+    // C38: one line for each holder.
     view.holders.iter().skip(1).for_each(|holder| add("and by", Some(holder.with_times())));
     lines.join("\n")
 }
 
-/// `2026-03-01T14:03:22Z, 12s ago`.
+/// Returns `2026-03-01T14:03:22Z, 12s ago`.
 fn since(holder: &HolderView) -> Option<String> {
     let since = holder.since()?;
     Some(match holder.age() {

@@ -1,6 +1,6 @@
 //! Default label of a holder.
 
-/// `host:pid`.
+/// Returns `host:pid`.
 pub(crate) fn host_and_pid() -> String {
     let uname = rustix::system::uname();
     let host: String = uname.nodename().to_string_lossy().chars().filter(plain).take(64).collect();

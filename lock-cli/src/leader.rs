@@ -1,4 +1,4 @@
-//! `leasehold leader`: who leads.
+//! `leasehold leader`: the leader of an election.
 
 use std::fmt;
 use std::io;
@@ -36,7 +36,7 @@ fn tell(view: &LeaderView<'_>, args: &args::Leader) -> io::Result<()> {
     }
 }
 
-/// View of a leader. The names of the fields are the keys of the JSON. If nobody leads, the term is null.
+/// View of a leader. The names of the fields are the keys of the JSON. Without a leader the term is null.
 #[derive(Debug, Serialize)]
 struct LeaderView<'a> {
     name: &'a LockName,
@@ -59,7 +59,7 @@ impl<'a> LeaderView<'a> {
     }
 }
 
-/// One line: `web-3:4711 in term 17 since 2026-03-01T14:03:22Z`.
+/// Shows one line: `web-3:4711 in term 17 since 2026-03-01T14:03:22Z`.
 impl fmt::Display for LeaderView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(term) = self.term else { return f.write_str("nobody") };

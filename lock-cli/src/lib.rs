@@ -1,6 +1,6 @@
 //! The `leasehold` command as a library, so that it can be built with further backends.
 //!
-//! Whoever wrote a backend builds the command with it in a few lines:
+//! Authors of a backend build the command with it in a few lines:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -12,8 +12,8 @@
 //! }
 //! ```
 //!
-//! The command then takes `--url toy:` beside the URLs of the backends that are compiled in, and its help
-//! names the scheme. What the command does is in `docs/cli.md` of the repository.
+//! The command then accepts `--url toy:` beside the URLs of the compiled-in backends, and its help names the scheme.
+//! `docs/cli.md` of the repository describes the command.
 
 mod args;
 mod bench;
@@ -51,12 +51,12 @@ use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failure};
 use crate::url::Place;
 
-/// The whole command: reads the arguments of this process, does what they say on the locks that
-/// `connector` opens, and returns the exit code.
+/// The whole command: reads the arguments of this process, carries them out on the locks that `connector` opens, and
+/// returns the exit code.
 ///
-/// It must be all that the program's `main` does. To run a command under a lock, it starts this program
-/// once more, which then becomes the command: what `main` did before would be done twice. It starts a
-/// runtime of its own, and writes to the standard output and error.
+/// A program's `main` must do nothing else. To run a command under a lock, it starts this program once more, which
+/// then becomes the command: other steps of `main` would be done twice. It starts its own runtime, and writes to the
+/// standard output and error.
 pub fn main(connector: Connector) -> ExitCode {
     if let Some(exit) = run::trampoline::entered() {
         return exit.code();
@@ -75,17 +75,17 @@ fn parse(connector: &Connector) -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches)
 }
 
-/// Runs a subcommand on this thread. The system ends a command that runs under a lock together with
-/// the **thread** that started it, so it has to be started by the thread that lasts.
+/// Runs a subcommand on this thread. The system ends the command under a lock together with the **thread** that
+/// started it, so a lasting thread must start it.
 fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
     log::start(cli.verbose);
     let mut builder = tokio::runtime::Builder::new_current_thread();
-    // Locks in files need a thread to work on. It is kept, because the system may have no other for us
-    // when a lock is to be renewed.
+    // Locks in files need a thread to work on. It is kept, because the system may refuse us another one when a lock
+    // must be renewed.
     builder.enable_all().thread_keep_alive(Duration::MAX);
     let runtime = builder.build().map_err(|error| Failure::system("cannot start", &error))?;
     let ended = runtime.block_on(carry_out(cli, connector));
-    // Does not wait for a thread that still blocks, such as on a file of a dead disk.
+    // Does not wait for a blocked thread, such as on a file of a dead disk.
     runtime.shutdown_background();
     ended
 }

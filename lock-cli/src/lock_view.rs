@@ -8,11 +8,10 @@ use leasehold::core::{Label, Slots};
 use leasehold::{FencingToken, Kind, LockName};
 use serde::{Serialize, Serializer};
 
-/// View of a lock. The names of the fields are the keys of the JSON, in which those of the first holder stand beside
-/// the name.
+/// View of a lock. The names of the fields are the keys of the JSON. The fields of the first holder are beside the
+/// name.
 ///
-/// In JSON name and label are data, as they were given. What people read is their `Display`, in which
-/// nothing is hidden.
+/// In JSON, name and label are data, as they were given. For people `Display` shows them, with nothing hidden.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct LockView {
     pub(crate) name: LockName,
@@ -21,7 +20,7 @@ pub(crate) struct LockView {
     #[serde(flatten)]
     pub(crate) first: HolderView,
     pub(crate) waiters: Option<u64>,
-    /// C38: all holders, the first too.
+    /// C38: all holders, with the first.
     pub(crate) holders: Vec<HolderView>,
 }
 
@@ -31,7 +30,7 @@ pub(crate) struct HolderView {
     pub(crate) owner: Option<String>,
     pub(crate) token: Option<u64>,
     pub(crate) ttl_ms: Option<u64>,
-    /// C45: since when it holds, on the server's clock, in ms since 1970.
+    /// C45: the time of the grant on the server's clock, in ms since 1970.
     pub(crate) since_ms: Option<u64>,
     pub(crate) label: Option<Label>,
     #[serde(serialize_with = "as_text")]
@@ -40,7 +39,7 @@ pub(crate) struct HolderView {
 }
 
 impl HolderView {
-    /// Returns the kind of its hold: `exclusive`, `shared`, or as in `2 of 5, slots 0,3`.
+    /// Returns the kind of its hold: `exclusive`, `shared`, or a text like `2 of 5, slots 0,3`.
     pub(crate) fn kind(&self) -> String {
         let kind = self.kind.unwrap_or_default();
         match self.slots.as_slice() {
@@ -57,18 +56,18 @@ impl HolderView {
         }
     }
 
-    /// Since when it holds: `2026-03-01T14:03:22Z`.
+    /// Returns the time of the grant: `2026-03-01T14:03:22Z`.
     pub(crate) fn since(&self) -> Option<String> {
         shown(self.since_ms)
     }
 
-    /// For how long it has held, if this machine's clock is not behind the server's.
+    /// Returns the age of the hold, if this machine's clock is not behind the server's.
     pub(crate) fn age(&self) -> Option<Duration> {
         let age = SystemTime::now().duration_since(time(self.since_ms)?).ok()?;
         Some(Duration::from_secs(age.as_secs()))
     }
 
-    /// As on a line that says more: `web-3:4711 (…) since 2026-03-01T14:03:22Z, 29.3 s left`.
+    /// Returns a line with times: `web-3:4711 (…) since 2026-03-01T14:03:22Z, 29.3 s left`.
     pub(crate) fn with_times(&self) -> String {
         let since = self.since().map(|since| format!(" since {since}")).unwrap_or_default();
         let left = if self.ttl_ms.is_some() { " left" } else { "" };
@@ -76,7 +75,7 @@ impl HolderView {
     }
 }
 
-/// Prints `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is told too.
+/// Shows `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is shown too.
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = [
@@ -98,17 +97,17 @@ fn as_text<S: Serializer>(kind: &Option<Kind>, serializer: S) -> Result<S::Ok, S
     kind.map(|kind| kind.to_string()).serialize(serializer)
 }
 
-/// A time in ms since 1970, as JSON has it.
+/// Returns a time in ms since 1970, as in JSON.
 pub(crate) fn since_1970(at: SystemTime) -> Option<u64> {
     Some(millis(at.duration_since(UNIX_EPOCH).ok()?))
 }
 
-/// A time that was given in ms since 1970, as people read it.
+/// Returns a time in ms since 1970 as text for people.
 pub(crate) fn shown(since_ms: Option<u64>) -> Option<String> {
     Some(humantime::format_rfc3339_seconds(time(since_ms)?).to_string())
 }
 
-/// The server's data may be anyone's: a time that RFC 3339 has no digits for is not shown.
+/// Anybody may have written the server's data: a time beyond the digits of RFC 3339 is not shown.
 fn time(since_ms: Option<u64>) -> Option<SystemTime> {
     const YEAR_10000_MS: u64 = 253_402_300_800_000;
     let ms = since_ms.filter(|ms| *ms < YEAR_10000_MS)?;
@@ -139,7 +138,7 @@ impl From<Holder> for HolderView {
     }
 }
 
-/// `held by … since 2026-03-01T14:03:22Z, 29.3 s left, 2 waiting`, and a line for each further holder.
+/// Shows `held by … since 2026-03-01T14:03:22Z, 29.3 s left, 2 waiting`, and a line for each further holder.
 impl fmt::Display for LockView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.held {

@@ -1,4 +1,4 @@
-//! `-v`: what the library tells of itself, to stderr.
+//! `-v`: the events of the library, to stderr.
 
 use std::io;
 
@@ -7,7 +7,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// The crates whose events are ours; those of the drivers below them may show what is secret.
+/// The crates whose events are shown; those of the drivers below them may show secrets.
 const OURS: &[&str] = &[
     "leasehold",
     "lock_cli",
@@ -19,7 +19,7 @@ const OURS: &[&str] = &[
     "lock_zookeeper",
 ];
 
-/// Starts telling, as much as `verbose` times `-v` asks for.
+/// Starts to show events, by the number of `-v` in `verbose`.
 pub(crate) fn start(verbose: u8) {
     let level = match verbose {
         0 => return,

@@ -16,7 +16,7 @@ pub(crate) fn run(args: &args::Man, connector: &Connector) -> Result<Exit, Failu
 
 fn command(subcommand: Option<&str>, connector: &Connector) -> Result<clap::Command, Failure> {
     let mut leasehold = args::command(connector);
-    // Tells the subcommands what they are called in full.
+    // Gives the subcommands their full names.
     leasehold.build();
     let Some(name) = subcommand else {
         return Ok(leasehold);
@@ -27,7 +27,7 @@ fn command(subcommand: Option<&str>, connector: &Connector) -> Result<clap::Comm
     })
 }
 
-/// Section by section, for what stands after the options has lines of its own.
+/// Writes section by section, since the text after the options has its own line breaks.
 fn page(mut command: clap::Command) -> io::Result<Vec<u8>> {
     let usage = command.render_usage().to_string();
     let command = command.override_usage(usage.trim_start_matches("Usage: ").to_owned());

@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Fail
     let shown = args.clone();
     let mut watch = watch.poll_every(POLL_INTERVAL).on_outage(move |error| {
         if let LockError::Incomplete { held, .. } = error {
-            // Should the reader be gone, the next listing tells.
+            // If the reader has gone, the next listing notices it.
             let _ = tell(held.clone(), &shown);
         }
         tell_outage(error);
@@ -66,7 +66,7 @@ fn table(held: &[LockView]) -> String {
     [styled(HEADING, headings)].into_iter().chain(rows).collect::<Vec<_>>().join("\n")
 }
 
-/// C38: a row for each holder.
+/// C38: returns a row for each holder.
 fn rows(view: &LockView) -> impl Iterator<Item = Cells> {
     view.holders.iter().map(|holder| row(view, holder))
 }
@@ -90,7 +90,7 @@ fn line(cells: &Cells, widths: &[usize; HEADINGS.len()]) -> String {
     cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
 }
 
-/// Fills a cell up by what it shows: a letter of Chinese or Japanese takes two columns of a terminal.
+/// Pads a cell by its shown width: a Chinese or Japanese letter takes two columns of a terminal.
 fn padded(cell: &str, width: usize) -> String {
     format!("{cell}{:1$}", "", width.saturating_sub(cell.width()))
 }

@@ -1,17 +1,17 @@
-//! Passwords of URLs stay out of all we print, also where somebody else's text repeats them.
+//! Keeps passwords of URLs out of all output, also in texts of others that repeat them.
 
 /// Words of a URL's query that begin a password.
 const QUERY: [&str; 2] = ["pass=", "password="];
 
-/// `text` without what stands between `://` and `@`, or after `pass=` or `password=`.
+/// Returns `text` without the parts between `://` and `@`, and after `pass=` or `password=`.
 pub(crate) fn redacted(text: &str) -> String {
-    // C32: somebody else's text may repeat a URL.
+    // C32: a text of others may repeat a URL.
     let words = text.split_inclusive(char::is_whitespace);
     words.map(|word| without_query_password(&without_user(word))).collect()
 }
 
-/// `text` without the URLs among `words`, which were typed in the wrong place. A password in them may
-/// hold characters at which [`redacted`] would stop.
+/// Returns `text` without the URLs among `words`, which were typed in the wrong place. A password in them may hold
+/// characters at which [`redacted`] would stop.
 pub(crate) fn without_urls(text: &str, words: impl Iterator<Item = String>) -> String {
     let urls = words.filter_map(|word| url_in(&word).map(str::to_owned));
     redacted(&urls.fold(text.to_owned(), |text, url| text.replace(&url, "[URL]")))

@@ -7,12 +7,12 @@ use leasehold::{ClientOptions, LockClient, LockError, LockName, MultiGuard, Mult
 use crate::args::{Lease, Request};
 use crate::run::Waiting;
 
-/// The locks, in the order in which they were named.
+/// Returns the locks, in the order of the command line.
 pub(crate) fn names(typed: &[String]) -> Result<Vec<LockName>, LockError> {
     typed.iter().map(|name| LockName::new(name).map_err(LockError::from)).collect()
 }
 
-/// Bounds the wait for the server and for the locks, from now on.
+/// Returns the wait for the server and for the locks, from now on.
 pub(crate) fn wait(asked: &Request) -> Wait {
     match (asked.no_wait, asked.wait) {
         (true, _) => Wait::Never,
@@ -21,8 +21,8 @@ pub(crate) fn wait(asked: &Request) -> Wait {
     }
 }
 
-/// Bounds the attempts to connect to a server that is away. A wait for ever goes on for five request time-outs without
-/// its answer.
+/// Returns the time for attempts to connect to an unreachable server. A wait for ever lasts five request time-outs
+/// without an answer.
 pub(crate) fn patience(wait: Wait) -> Duration {
     match wait {
         Wait::Never => Duration::ZERO,
@@ -32,7 +32,7 @@ pub(crate) fn patience(wait: Wait) -> Duration {
     }
 }
 
-/// The request for these locks, of the kind that the options name (C33).
+/// Returns the request for these locks, of the kind that the options name (C33).
 pub(crate) fn request(
     names: &[LockName],
     wait: Wait,
@@ -47,7 +47,7 @@ pub(crate) fn request(
     }
 }
 
-/// Acquires all locks of the request or none. Meanwhile a terminal shows the wait, unless it is to be quiet.
+/// Acquires all locks of the request or none. A terminal shows the wait, unless the command must be quiet.
 pub(crate) async fn acquire(
     client: &LockClient,
     request: MultiRequest,

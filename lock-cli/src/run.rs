@@ -30,7 +30,7 @@ use crate::exit::{Exit, Failure};
 use crate::request::{acquire, names, patience, request, wait};
 use crate::url::Place;
 
-/// We try for this long to give back our holds on the server. After that the TTL ends them.
+/// Time for giving back our holds on the server. After that the TTL ends them.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
@@ -39,7 +39,7 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         let text = "--once and --at-least are for one lock: name one, or leave them out";
         return Err(Failure::new(Exit::Usage, text));
     }
-    // Before anything that a signal would leave behind.
+    // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
     let patience = if once::is_asked_for(args) { Duration::ZERO } else { patience(wait) };
@@ -61,8 +61,8 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         Ok(Begun::Done) => Outcome::of(Ok(Exit::Done)),
         Err(failure) => Outcome::of(Err(failure)),
     };
-    // After the loss of the only lock there is nothing to give back, and perhaps no server that answers.
-    // After anything else other locks may be held still, and a claim that was given up may be granted yet.
+    // After the loss of the only lock nothing is left to give back, and the server may not answer. In any other case
+    // other locks may still be held, and a cancelled claim may still be granted.
     if (!matches!(ended, Ok(Exit::Lost)) || names.len() > 1) && shut_down(&client).await {
         // The server answered in the end.
         unreleased.retain(Unreleased::is_refused);
@@ -78,7 +78,7 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
     }
 }
 
-/// A client, unless a signal comes first, of which nobody needs to be told.
+/// Returns a client, unless a signal comes first, which needs no message.
 pub(crate) async fn connect(
     place: &Place<'_>,
     patience: Duration,
@@ -90,7 +90,7 @@ pub(crate) async fn connect(
     }
 }
 
-/// Waits until everything is given back; tells whether nothing is under way any more.
+/// Waits until everything is given back; returns true if nothing is in flight any more.
 pub(crate) async fn shut_down(client: &LockClient) -> bool {
     timeout(SHUTDOWN_GRACE, client.shutdown()).await.is_ok()
 }
@@ -111,20 +111,20 @@ async fn begin(
     acquire(client, request, args.quiet).await.map(Begun::Held)
 }
 
-/// Under which terms a command runs.
+/// The terms under which a command runs.
 pub(crate) struct Terms<'a> {
     pub(crate) names: &'a [LockName],
     pub(crate) work: &'a args::Work,
     /// Names the store for people.
     pub(crate) store: &'a str,
-    /// The occurrence that is recorded of a run that ended well, and for how long (C42).
+    /// The occurrence to record for a successful run, and the time to keep it (C42).
     pub(crate) occurrence: Option<(&'a str, Duration)>,
 }
 
 /// Outcome of the work under locks.
 pub(crate) struct Outcome {
     pub(crate) ended: Result<Exit, Failure>,
-    /// True if a signal that asks to end was passed on to it.
+    /// True if a signal that asks to end was passed on to the command.
     pub(crate) asked_to_end: bool,
     /// The locks that could not be given back.
     pub(crate) unreleased: Vec<Unreleased>,
@@ -136,7 +136,7 @@ impl Outcome {
     }
 }
 
-/// Runs the command, and gives the locks back when it has ended.
+/// Runs the command, and releases the locks when it has ended.
 pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Signals) -> Outcome {
     match Held::start(guard, terms, signals) {
         Ok(held) => held.run(terms).await,
@@ -185,8 +185,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Records a run that ended well, and gives the locks back, all at once. A loss that is only found now is
-    /// told, unless it came while the run was recorded.
+    /// Records a successful run, and releases the locks, all at once. A loss that is found only now is reported,
+    /// unless it came during the recording.
     async fn finish(mut self, exit: Exit, terms: &Terms<'_>) -> Outcome {
         self.asked_to_end |= self.signals.has_asked_to_end().await;
         let guards = self.guard.into_guards();
@@ -203,7 +203,7 @@ impl<'a> Held<'a> {
         Outcome { ended, asked_to_end: self.asked_to_end, unreleased }
     }
 
-    /// Watches over the command until it has ended, by itself or because the lock is lost.
+    /// Waits until the command has ended, by itself or because the lock is lost.
     async fn until_end(&mut self) -> Result<Ended, Failure> {
         loop {
             tokio::select! {
@@ -215,7 +215,7 @@ impl<'a> Held<'a> {
                 }
                 status = self.group.ended() => {
                     let status = status?;
-                    // Others of the group had the signal too, and may be cleaning up.
+                    // Other processes of the group received the signal too, and may be cleaning up.
                     let interrupted = self.asked_to_end || status.signal().is_some();
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
@@ -232,8 +232,8 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Waits until nothing of the group is left, which is killed after the grace, or at the second
-    /// interruption. Says whether the lock is lost by then.
+    /// Waits until no process of the group is left. The group is killed after the grace, or at the second
+    /// interruption. Returns true if the lock is lost by then.
     async fn rest_ends(&mut self, mut lost: bool) -> bool {
         let (mut grace, mut interrupted) = (pin!(sleep(self.grace)), false);
         loop {
@@ -258,14 +258,14 @@ impl<'a> Held<'a> {
         lost
     }
 
-    /// Says so at once, for the command may take its time.
+    /// Reports the loss at once, since the command may take its time.
     fn lost(&mut self, (name, reason): (LockName, LostReason)) {
         let how = told_of_loss(&self.guard, &name, reason);
         let _ = Failure::lost(&name, &how).tell();
         self.group.ask_to_end();
     }
 
-    /// The terminal stopped the command. A command that goes on has the lock.
+    /// Handles a stop of the command by the terminal. A command that continues has the lock.
     fn stopped(&mut self, signal: Signal) {
         if signal != Signal::TSTP && self.job.hand_over() {
             return self.group.send(Signal::CONT);
@@ -278,7 +278,7 @@ impl<'a> Held<'a> {
     }
 }
 
-/// The reason of a loss, with the error of the last renewal if that led to it.
+/// Returns the reason of a loss, with the error of the last renewal if that led to it.
 pub(crate) fn told_of_loss(guard: &MultiGuard, name: &LockName, reason: LostReason) -> String {
     let guard = guard.guards().iter().find(|guard| guard.name() == name);
     let error = guard.and_then(LockGuard::renewal_error);
@@ -288,7 +288,7 @@ pub(crate) fn told_of_loss(guard: &MultiGuard, name: &LockName, reason: LostReas
     }
 }
 
-/// A lock lost before all were acquired is no loss of the command's, which did not run.
+/// Turns a loss before all locks were acquired into another failure: the command did not run.
 pub(crate) fn not_acquired(error: LockError) -> Failure {
     match error {
         LockError::Lost { .. } => Failure::new(Exit::NotAcquired, error.to_string()),

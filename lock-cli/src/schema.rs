@@ -1,4 +1,4 @@
-//! `leasehold schema`: what a store has to be prepared with.
+//! `leasehold schema`: the SQL that prepares a store.
 
 use leasehold::postgres::PostgresOptions;
 
@@ -8,7 +8,7 @@ use crate::terminal::print;
 
 pub(crate) fn run(args: &args::Schema) -> Result<Exit, Failure> {
     let SchemaOf::Postgres = args.store;
-    // Connects to nothing: the URL has no part in it.
+    // Does not connect, so the URL has no effect.
     let options = PostgresOptions::new("postgres:").schema(&args.schema).table(&args.table);
     print(options.schema_sql()?.trim_end())?;
     Ok(Exit::Done)

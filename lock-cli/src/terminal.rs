@@ -1,4 +1,4 @@
-//! Prints: our words to stderr, answers to stdout, colour to terminals alone.
+//! Output: messages to stderr, answers to stdout, and colour only on terminals.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -9,16 +9,16 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
 
-/// Of something that is as it should be.
+/// Style of a good state.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Of something that is not.
+/// Style of a bad state.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Of something to look at.
+/// Style of a doubtful state.
 pub(crate) const DOUBTFUL: Style = AnsiColor::Yellow.on_default();
-/// Of a heading.
+/// Style of a heading.
 pub(crate) const HEADING: Style = Style::new().bold();
 
-/// `text` in a style, which is taken off again where the output is no terminal or `NO_COLOR` is set.
+/// Returns `text` in a style. The style is removed if the output is no terminal, or `NO_COLOR` is set.
 pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -35,12 +35,12 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
     print(serde_json::to_string(value)?)
 }
 
-/// Says what went wrong. If it cannot be written, there is nowhere else to say it.
+/// Prints a failure. If it cannot be written, there is no other place for it.
 pub(crate) fn error(message: &str) {
     say(BAD, message);
 }
 
-/// Fails if the reader of our output has gone away, which one would else notice only by writing.
+/// Fails if the reader of our output has gone. Otherwise only a write would notice.
 pub(crate) fn check_reader() -> io::Result<()> {
     let stdout = io::stdout();
     let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
@@ -49,13 +49,13 @@ pub(crate) fn check_reader() -> io::Result<()> {
     if gone { Err(io::ErrorKind::BrokenPipe.into()) } else { Ok(()) }
 }
 
-/// Says something that is worth knowing, but is no failure.
+/// Prints a message that is no failure.
 pub(crate) fn warning(message: &str) {
     say(DOUBTFUL, message);
 }
 
 fn say(style: Style, message: &str) {
-    // Names are readable already; what a server says is not.
+    // Names are readable already; a server's text is not.
     let message = redacted(message);
     let message = Readable::again(&message);
     let _ = writeln!(anstream::stderr(), "{} {message}", styled(style, "leasehold:"));

@@ -1,4 +1,4 @@
-//! Where the locks are.
+//! The place of the locks.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 
-/// Characters with a meaning of their own in a file URL.
+/// Characters with a meaning in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
-/// Where the locks are, and who knows how to get there.
+/// The place of the locks, and the connector that can open it.
 pub(crate) struct Place<'a> {
     /// The value of `--url`.
     typed: Option<&'a str>,
@@ -29,15 +29,15 @@ impl<'a> Place<'a> {
         Self { typed: cli.url.as_deref(), file: cli.url_file.as_deref(), connector }
     }
 
-    /// A client of the locks at the URL that was typed or is in the file, or at LEASEHOLD_URL, or in this user's
-    /// own directory.
+    /// Returns a client of the locks at the typed URL, at the URL in the file, at LEASEHOLD_URL, or else in this
+    /// user's own directory.
     ///
-    /// They have to be the same locks for all who name them so.
+    /// They must be the same locks for all who name them like this.
     pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
         self.connect_within(Duration::ZERO).await
     }
 
-    /// Connects, and goes on trying for this long if the server is away.
+    /// Connects, and retries for this long while the server is away.
     pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
         let url = self.chosen()?;
         tracing::info!("locks are at {}", self.described());
@@ -53,12 +53,12 @@ impl<'a> Place<'a> {
         Ok(self.connector.clone().retry_for(patience).connect(&url).await?)
     }
 
-    /// Names the store for people, without what may be secret.
+    /// Returns the name of the store for people, without secrets.
     pub(crate) fn shown(&self) -> String {
         UrlParameters::of(&self.chosen().unwrap_or_default()).place()
     }
 
-    /// Names the store, and tells if no other machine shares its locks.
+    /// Returns the name of the store, and a remark if no other machine shares its locks.
     pub(crate) fn described(&self) -> String {
         let shown = self.shown();
         if shown.starts_with("file:") { format!("{shown} (this machine alone)") } else { shown }
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
                 None => return own_directory(),
             },
         };
-        // A secret that is missing must not lead each machine to locks of its own.
+        // A missing secret must not give each machine its own locks.
         if url.is_empty() {
             let remedy =
                 "give it a URL, or leave it out for the locks of this user on this machine alone";
@@ -84,7 +84,7 @@ impl<'a> Place<'a> {
         Ok(url)
     }
 
-    /// The same to measure with, for which memory is as good as any.
+    /// Connects for a measurement; memory is as good as any store.
     pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
         match self.chosen()? {
             url if url.starts_with("memory:") => Ok(self.connector.connect(&url).await?),
@@ -93,15 +93,15 @@ impl<'a> Place<'a> {
     }
 }
 
-/// The URL in a file, without the end of its line.
+/// Returns the URL in a file, without the end of its line.
 fn read(path: &Path) -> Result<String, Failure> {
     let text = fs::read_to_string(path)
         .map_err(|error| usage(&format!("--url-file {}: {error}", path.display())))?;
     Ok(text.trim().to_owned())
 }
 
-/// `~/.local/state/leasehold`, as a URL: one directory for a user, in a shell as under cron, which knows no
-/// `XDG_STATE_HOME`.
+/// Returns `~/.local/state/leasehold` as a URL: one directory for a user, in a shell as well as under cron, which has
+/// no `XDG_STATE_HOME`.
 fn own_directory() -> Result<String, Failure> {
     let home = env::var_os("HOME").map(PathBuf::from).filter(|path| path.is_absolute());
     let home = home.ok_or_else(|| missing("HOME is not the path of a directory"))?;

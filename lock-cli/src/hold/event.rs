@@ -36,7 +36,8 @@ pub(super) enum Event {
 }
 
 impl Event {
-    /// Tells of a hold: name, token and slots are those of the lock that was named first, and the tokens of all.
+    /// Returns the event of a hold: name, token and slots of the first lock on the command line, and the tokens of
+    /// all.
     pub(super) fn held(names: &[LockName], guard: &MultiGuard) -> Option<Self> {
         let first = names.first()?;
         let hold = guard.guards().iter().find(|hold| hold.name() == first)?;

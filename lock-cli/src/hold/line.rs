@@ -10,14 +10,14 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::{names, request, wait};
 
-/// Request of a line.
+/// The request of a line.
 pub(super) enum Asked {
     Acquire { id: String, names: Vec<LockName>, request: Box<MultiRequest> },
     Release(String),
 }
 
 impl Asked {
-    /// Reads a line. What it leaves out is as the command line says. An error has the id of the line, if there is one.
+    /// Reads a line. The command line gives the missing parts. An error has the id of the line, if there is one.
     pub(super) fn read(line: &[u8], args: &args::Hold) -> Result<Self, (Option<String>, Failure)> {
         let value: Value =
             serde_json::from_slice(line).map_err(|error| (None, unreadable(&error)))?;

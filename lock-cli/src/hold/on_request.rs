@@ -1,4 +1,4 @@
-//! `leasehold hold --json-lines`: holds locks as the lines of the input ask for them.
+//! `leasehold hold --json-lines`: holds locks on request of the input's lines.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -23,7 +23,7 @@ use crate::request::acquire;
 use crate::run::{SHUTDOWN_GRACE, Signals, Unreleased, give_back, not_acquired, told_of_loss};
 use crate::url::Place;
 
-/// Serves the lines of the input until its end, or until a signal; then gives all back.
+/// Serves the lines of the input until its end or a signal, and then gives all locks back.
 pub(super) async fn serve(
     client: &LockClient,
     args: &args::Hold,
@@ -39,14 +39,14 @@ pub(super) async fn serve(
         exit = holds.until_the_end(signals) => exit,
     };
     drop(holds);
-    // A program that has closed our input may not read any more.
+    // A program that has closed our input may have stopped reading.
     match timeout(SHUTDOWN_GRACE, writing).await {
         Ok(Err(error)) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(exit),
     }
 }
 
-/// Writes lines. Holds go on while nobody reads them.
+/// Writes lines. Holds continue while nobody reads them.
 async fn write(mut lines: UnboundedReceiver<String>) -> io::Result<()> {
     let mut output = stdout();
     while let Some(line) = lines.recv().await {
@@ -75,7 +75,7 @@ struct Holds<'a> {
 impl Holds<'_> {
     async fn until_the_end(&self, signals: &mut Signals) -> Exit {
         let mut input = BufReader::new(stdin()).split(b'\n');
-        // Each id in use; a hold is released when its sender is dropped.
+        // Each id in use. The drop of its sender releases the hold.
         let mut releases = BTreeMap::<String, Option<oneshot::Sender<Infallible>>>::new();
         let mut holds = FuturesUnordered::new();
         let exit = loop {
@@ -99,7 +99,7 @@ impl Holds<'_> {
                     releases.insert(id.clone(), Some(release));
                     holds.push(self.hold(id, names, *request, released));
                 }
-                // A hold that is over has told so.
+                // A hold that is over has reported it.
                 Ok(Asked::Release(id)) => drop(releases.get_mut(&id).and_then(Option::take)),
                 Err((id, failure)) => {
                     let id = id.filter(|id| !releases.contains_key(id));
@@ -160,7 +160,7 @@ impl Holds<'_> {
         }
     }
 
-    /// Writes a line as soon as the program reads.
+    /// Queues a line, which is written as soon as the program reads.
     fn tell(&self, id: Option<&str>, event: &Event) {
         if let Ok(line) = serde_json::to_string(&Told { id, event }) {
             let _ = self.lines.send(line + "\n");

@@ -1,4 +1,4 @@
-//! Gives locks back after a command has ended, and tells of those that stay.
+//! Releases locks after a command has ended, and reports those that stay.
 
 use std::time::{Duration, Instant};
 
@@ -9,29 +9,29 @@ use leasehold::{LockError, LockGuard};
 use crate::exit::Failure;
 use crate::terminal;
 
-/// A lock that could not be given back.
+/// A lock that could not be released.
 pub(crate) struct Unreleased {
     error: LockError,
     store: String,
-    /// The store has ended it by then.
+    /// The store has ended the hold by then.
     until: Instant,
     is_told: bool,
 }
 
 impl Unreleased {
-    /// Returns true if the server refused, so that nobody tries it again.
+    /// Returns true if the server refused, so that nobody tries again.
     pub(crate) fn is_refused(&self) -> bool {
         !self.error.is_transient()
     }
 
-    /// Tells of it, unless that was done.
+    /// Reports it, unless that was done.
     pub(crate) fn tell(&mut self) {
         if !std::mem::replace(&mut self.is_told, true) {
             terminal::error(&self.text());
         }
     }
 
-    /// Says which lock stays, where, why and for how long.
+    /// Returns a text with the lock, the store, the reason and the time left.
     pub(crate) fn text(&self) -> String {
         let left = self.until.saturating_duration_since(Instant::now()).as_secs_f64().ceil();
         let left = humantime::format_duration(Duration::from_secs_f64(left));
@@ -44,8 +44,8 @@ impl Unreleased {
     }
 }
 
-/// Gives all locks back at the same time. A loss that is found now is a failure. A lock that the server refuses to
-/// give back is told of at once.
+/// Releases all locks at the same time. A loss that is found now is a failure. A release that the server refuses is
+/// reported at once.
 pub(crate) async fn all(
     guards: Vec<LockGuard>,
     store: &str,
@@ -67,7 +67,7 @@ async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, 
     match guard.release_confirmed().await {
         Ok(Release::Released) => Ok(None),
         Err(error) if !left.is_zero() => {
-            // The store keeps it for a little longer than we believe: by the drift of the clocks.
+            // The store keeps it a little longer than we believe, by the drift of the clocks.
             let until = Instant::now() + left.mul_f64(1.02);
             Ok(Some(Unreleased { error, store: store.to_owned(), until, is_told: false }))
         }

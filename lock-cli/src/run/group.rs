@@ -1,4 +1,4 @@
-//! The command's processes: a group of their own, so that all of them can be told to end.
+//! The command's processes: a separate group, so that signals reach all of them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -19,13 +19,13 @@ use super::{orphans, trampoline};
 use crate::exit::Failure;
 use crate::terminal;
 
-/// Interval of looks for the rest of a group: the system does not tell of grandchildren.
+/// Interval of looks for the rest of a group: the system does not report the end of grandchildren.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The variable with the slots of a permit; a hold of another kind has none.
 const SLOT: &str = "LEASEHOLD_SLOT";
 
-/// A command, and what it started and left in its process group.
+/// A command, with the processes that it left in its process group.
 pub(super) struct Group {
     child: Child,
     id: Pid,
@@ -33,14 +33,14 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Starts `command`, with what it has to know of the locks in its environment: see [`known`].
+    /// Starts `command`, with the facts about the locks in its environment: see [`known`].
     pub(super) fn start(
         command: &[OsString],
         names: &[LockName],
         guard: &MultiGuard,
     ) -> Result<Self, Failure> {
         let child = trampoline::command(command)
-            // The variables of a command above us are not ours.
+            // The variables of an outer `leasehold` do not belong to this command.
             .env_remove(SLOT)
             .envs(known(names, guard))
             .process_group(0)
@@ -62,8 +62,8 @@ impl Group {
         self.child.wait().await.map_err(|error| Failure::system("cannot wait", &error))
     }
 
-    /// Sends a signal to all processes of the group, and to the command if it has left the group. There
-    /// may be no process left.
+    /// Sends a signal to all processes of the group, and to the command if it has left the group. No process may be
+    /// left.
     pub(super) fn send(&mut self, signal: Signal) {
         let to_group = kill_process_group(self.id, signal);
         let to_command = if self.has_left() { kill_process(self.id, signal) } else { Ok(()) };
@@ -76,16 +76,16 @@ impl Group {
         }
     }
 
-    /// Returns true if the command runs, but in another group than the one it was started in.
+    /// Returns true if the command runs in another group than the one in which it was started.
     fn has_left(&self) -> bool {
-        // The id of a command that has ended may belong to another process by now.
+        // The id of an ended command may belong to another process by now.
         self.child.id().is_some() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id)
     }
 
     /// Asks the whole group to end.
     pub(super) fn ask_to_end(&mut self) {
         self.send(Signal::TERM);
-        // A stopped process gets no signal but this one.
+        // Only this signal reaches a stopped process.
         self.send(Signal::CONT);
     }
 
@@ -99,8 +99,8 @@ impl Group {
     }
 }
 
-/// Returns a command's variables about its locks: name, token and slots of the first that was named, and the tokens of
-/// all.
+/// Returns a command's variables about its locks: name, token and slots of the first one on the command line, and the
+/// tokens of all.
 fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> {
     let tokens: BTreeMap<String, u64> =
         guard.tokens().map(|(name, token)| (name.as_str().to_owned(), token.get())).collect();

@@ -1,11 +1,10 @@
-//! Job control: the command may use the terminal, and Ctrl-Z stops it and us.
+//! Job control: the command may use the terminal, and Ctrl-Z stops it and this process.
 //!
-//! The command is in a process group of its own. So the terminal belongs to our group at first: Ctrl-C
-//! comes to us, and we pass it on. The system stops a command that reads the terminal (SIGTTIN) or sets
-//! it (SIGTTOU). Then we give the terminal to the command, which gets Ctrl-C and Ctrl-Z from then on.
-//! When Ctrl-Z has stopped the command, we stop our own group too, so that the shell sees it; nobody
-//! renews the lock meanwhile. A SIGTSTP that came by kill, and not from the terminal, stops us and the
-//! command, but not the process that started us.
+//! The command has its own process group. So the terminal belongs to our group at first: we receive Ctrl-C and pass
+//! it on. The system stops a command that reads the terminal (SIGTTIN) or sets it (SIGTTOU). Then we give the
+//! terminal to the command, which receives Ctrl-C and Ctrl-Z from then on. When Ctrl-Z has stopped the command, we
+//! stop our own group too, so that the shell sees it; nobody renews the lock meanwhile. A SIGTSTP by kill, and not
+//! from the terminal, stops us and the command, but not the process that started us.
 //!
 //! ```text
 //!            reads or sets the terminal               Ctrl-Z
@@ -32,7 +31,7 @@ use crate::exit::Failure;
 
 /// Event of the terminal.
 pub(super) enum Event {
-    /// Ctrl-Z was typed at us.
+    /// Ctrl-Z was typed while we had the terminal.
     AskedToStop,
     /// The terminal stopped the command by this signal.
     Stopped(Signal),
@@ -46,8 +45,8 @@ pub(super) struct Job {
     is_in_front: bool,
 }
 
-/// The signals by which the terminal tells of jobs. We have to listen before the command starts: a
-/// Ctrl-Z that stopped us alone would leave the command running, while nobody renews its lock.
+/// The signals of the terminal about jobs. Listening begins before the command starts: a Ctrl-Z that stopped only us
+/// would leave the command running, while nobody renews its lock.
 pub(super) struct Signals {
     children: Stream,
     stop: Stream,
@@ -78,7 +77,7 @@ impl Job {
         }
     }
 
-    /// The signal by which the terminal has stopped the command since we last looked. One that was
+    /// Returns the signal by which the terminal has stopped the command since the last look. A command that was
     /// stopped by SIGSTOP waits for a SIGCONT, and keeps the lock.
     fn stopped_by_terminal(&self) -> Option<Signal> {
         const TERMINALS: [Signal; 3] = [Signal::TSTP, Signal::TTIN, Signal::TTOU];
@@ -88,22 +87,22 @@ impl Job {
         TERMINALS.into_iter().find(|signal| Some(signal.as_raw()) == number)
     }
 
-    /// Gives the command the terminal, if it is ours to give.
+    /// Gives the command the terminal, if we may give it.
     pub(super) fn hand_over(&mut self) -> bool {
         let ours = self.foreground() == Some(getpgrp());
         self.is_in_front = self.is_in_front || ours && self.put_in_front(self.group);
         ours
     }
 
-    /// Stops us, and our own group if the terminal is ours or the command's, as Ctrl-Z does.
-    /// Returns when we go on.
+    /// Stops this process, and our own group if the terminal belongs to us or the command, as Ctrl-Z does. Returns
+    /// when we continue.
     pub(super) fn suspend(&mut self) {
         let front = self.foreground();
         if front.is_none_or(|front| front != getpgrp() && front != self.group) {
             let _ = kill_process(getpid(), Signal::STOP);
             return;
         }
-        // There is no shell above the first group of a session that could let it go on.
+        // No shell above the first group of a session could let it continue.
         if getsid(None).is_ok_and(|session| session == getpgrp()) {
             return;
         }
@@ -113,7 +112,7 @@ impl Job {
         let _ = kill_current_process_group(Signal::STOP);
     }
 
-    /// After a suspension: what had the terminal has it again.
+    /// Restores the owner of the terminal after a suspension.
     pub(super) fn resume(&mut self) {
         if self.is_in_front && self.foreground() == Some(getpgrp()) {
             self.put_in_front(self.group);
@@ -124,7 +123,7 @@ impl Job {
         tcgetpgrp(self.terminal.as_ref()?.as_fd()).ok()
     }
 
-    /// To set the foreground from the background is allowed to those who block SIGTTOU.
+    /// Sets the foreground group. From the background, only a process that blocks SIGTTOU may do so.
     fn put_in_front(&self, group: Pid) -> bool {
         let Some(terminal) = &self.terminal else {
             return false;
@@ -140,7 +139,7 @@ impl Job {
     }
 }
 
-/// The shell finds the terminal where it left it.
+/// Returns the terminal to the group that had it at the start.
 impl Drop for Job {
     fn drop(&mut self) {
         if self.is_in_front && self.foreground() == Some(self.group) {

@@ -1,4 +1,4 @@
-//! `run --once` and `run --at-least`: one of several that start at about the same time runs the command.
+//! `run --once` and `run --at-least`: one of several processes that start at about the same time runs the command.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::terminal;
 /// Start of a run, or the reason why it does not start.
 pub(super) enum Begun {
     Held(MultiGuard),
-    /// There is nothing to do.
+    /// There is no work to do.
     Done,
 }
 
@@ -56,9 +56,9 @@ pub(super) async fn begin(
     }
 }
 
-/// Records a run that ended well (C42). A loss is told by the release, which follows.
+/// Records a successful run (C42). The release that follows reports a loss.
 ///
-/// A server that is away is asked again while the lock is held, unless a signal asks to end.
+/// An unreachable server is asked again while the lock is held, unless a signal asks to end.
 pub(super) async fn record(
     guard: &LockGuard,
     key: &str,
@@ -79,8 +79,8 @@ pub(super) async fn record(
     }
 }
 
-/// The command was told to stop, and so may have left its work undone: its run is not recorded, though it exited with
-/// 0.
+/// Returns the failure of a command that was told to stop. It may have left its work undone, so its run is not
+/// recorded, though it exited with 0.
 pub(super) fn told_to_stop(names: &[LockName], key: &str) -> Failure {
     let name = names.first().map(ToString::to_string).unwrap_or_default();
     let why = "the command was told to stop by a signal";

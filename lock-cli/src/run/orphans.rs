@@ -1,10 +1,10 @@
-//! Orphans: the processes that a command left behind are our children if we are the first process of a container, or a
-//! subreaper.
+//! Orphans: the processes that a command left behind. They are our children if we are the first process of a
+//! container, or a subreaper.
 
 use rustix::process::Pid;
 
-/// Reaps all children that have ended, so that none stays as a zombie. Leaves out `command`, whose end has a waiter of
-/// its own.
+/// Reaps all children that have ended, so that none stays as a zombie. Leaves out `command`, since other code waits
+/// for its end.
 #[cfg(target_os = "linux")]
 pub(super) fn reap(command: Option<Pid>) {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -20,6 +20,6 @@ pub(super) fn reap(command: Option<Pid>) {
     }
 }
 
-/// Elsewhere we are nobody's reaper.
+/// Does nothing: on other systems this process reaps no orphans.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn reap(_command: Option<Pid>) {}

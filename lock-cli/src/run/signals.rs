@@ -1,4 +1,4 @@
-//! The signals that are passed on to the command, and the one that tells of orphans.
+//! The signals that are passed on to the command, and the signal of orphans.
 
 use std::fs;
 use std::future::poll_fn;
@@ -28,13 +28,13 @@ const ENDING: [Signal; 4] = [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUI
 /// The signals sent to us that are meant for the command.
 pub(crate) struct Signals {
     streams: Vec<(Signal, Stream)>,
-    /// Tells of children that have ended.
+    /// The signals of children that have ended.
     children: Stream,
     command: Option<Pid>,
 }
 
 impl Signals {
-    /// Listens from now on; a signal that we were started to ignore, as by nohup, stays ignored.
+    /// Listens from now on. A signal that was ignored at our start, as with nohup, stays ignored.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let ignored = ignored();
         let heard = PASSED_ON.into_iter().filter(|signal| !is_in(ignored, *signal));
@@ -43,12 +43,12 @@ impl Signals {
         Ok(Self { streams, children: stream(Signal::CHILD)?, command: None })
     }
 
-    /// Does not reap this child, whose end is waited for elsewhere.
+    /// Leaves this child unreaped, since other code waits for its end.
     pub(super) fn leave_to_its_waiter(&mut self, command: Pid) {
         self.command = Some(command);
     }
 
-    /// Waits for the next one, and reaps orphans meanwhile. Cancel safe.
+    /// Waits for the next signal, and reaps orphans meanwhile. Cancel safe.
     pub(super) async fn next(&mut self) -> Signal {
         poll_fn(|context| {
             while let Poll::Ready(Some(())) = self.children.poll_recv(context) {
@@ -64,20 +64,20 @@ impl Signals {
         .await
     }
 
-    /// Waits for one that asks to end. Cancel safe.
+    /// Waits for a signal that asks to end. Cancel safe.
     pub(super) async fn end(&mut self) {
         while !is_ending(self.next().await) {}
     }
 
-    /// Returns true if a signal that asks to end has come by now, and was not heeded yet: the system may have told of
-    /// the end of the command first.
+    /// Returns true if an unhandled signal that asks to end has come: the system may have reported the end of the
+    /// command first.
     pub(super) async fn has_asked_to_end(&mut self) -> bool {
-        // Lets the runtime hear what has come.
+        // Lets the runtime receive its input.
         yield_now().await;
         self.end().now_or_never().is_some()
     }
 
-    /// Waits for one that ends a process which takes no notice of it. Cancel safe.
+    /// Waits for a signal that would end a process by default. Cancel safe.
     pub(crate) async fn interruption(&mut self) -> Signal {
         loop {
             match self.next().await {
@@ -93,14 +93,14 @@ pub(super) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
-/// A stream of one signal.
+/// Returns a stream of one signal.
 pub(super) fn stream(kind: Signal) -> Result<Stream, Failure> {
     signal(SignalKind::from_raw(kind.as_raw()))
         .map_err(|error| Failure::system("cannot listen for signals", &error))
 }
 
-/// The signals that this process was started to ignore, a bit each; none where the system does not
-/// show them.
+/// Returns the signals that were ignored at the start of this process, a bit each; none if the system does not show
+/// them.
 fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let bits = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

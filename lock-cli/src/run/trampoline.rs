@@ -1,7 +1,7 @@
-//! Starts the command through ourselves, so that it does not outlive us.
+//! Starts the command by way of this program, so that it does not outlive it.
 //!
-//! The system ends a process together with its parent if the process itself asked for it (Linux).
-//! So we start ourselves again, ask, and then become the command: same process, same id.
+//! On Linux the system ends a process together with its parent if the process itself asked for it. So we start this
+//! program again; it asks, and then becomes the command: same process, same id.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -14,17 +14,17 @@ use rustix::process::Pid;
 
 use crate::exit::{Exit, Failure};
 
-/// Told as our first argument that we are to become a command.
+/// Our first argument if we must become a command.
 const WORD: &str = "__exec";
 
-/// A process that becomes `command`.
+/// Returns a process that becomes `command`.
 pub(super) fn command(command: &[OsString]) -> tokio::process::Command {
     let mut start = tokio::process::Command::new(ourselves());
     start.arg(WORD).arg(process::id().to_string()).args(command);
     start
 }
 
-/// The program that runs, also if its file was replaced.
+/// Returns the running program, even if its file was replaced.
 fn ourselves() -> PathBuf {
     if cfg!(target_os = "linux") {
         return PathBuf::from("/proc/self/exe");
@@ -32,7 +32,7 @@ fn ourselves() -> PathBuf {
     env::current_exe().unwrap_or_else(|_| PathBuf::from("leasehold"))
 }
 
-/// Becomes the command, if that is what we were started for; returns if it cannot.
+/// Becomes the command, if this process was started for that; returns if it cannot.
 pub(crate) fn entered() -> Option<Exit> {
     let mut args = env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(WORD)) {
@@ -57,7 +57,7 @@ fn become_command(parent: Pid, mut args: impl Iterator<Item = OsString>) -> Exit
     Failure::new(exit, format!("cannot run {program:?}: {error}")).tell()
 }
 
-/// Lets the system kill us when `parent` has ended, which it may have already.
+/// Makes the system kill this process when `parent` has ended, which may be the case already.
 #[cfg(target_os = "linux")]
 fn end_with(parent: Pid) -> io::Result<()> {
     use rustix::process::{Signal, getppid, set_parent_process_death_signal};

@@ -1,4 +1,4 @@
-//! Progress line while we wait for the lock.
+//! Progress line during the wait for the lock.
 
 use std::convert::Infallible;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ use tokio::time::sleep;
 
 use crate::terminal;
 
-/// Interval at which the line moves.
+/// Interval at which the line is redrawn.
 const TICK: Duration = Duration::from_millis(100);
 
 const SPINNER: [char; 4] = ['|', '/', '-', '\\'];
@@ -25,7 +25,7 @@ pub(crate) struct Waiting {
     situation: Arc<Mutex<Situation>>,
 }
 
-/// The lock that is waited for, and what is known of the others; `None` until there is something to wait for.
+/// The lock of the wait, and the state of the others; `None` until the wait begins.
 type Situation = Option<(LockName, String)>;
 
 impl Waiting {
@@ -75,8 +75,8 @@ impl Drop for Waiting {
     }
 }
 
-/// Replaces the line that we are on. The cursor stays at its start: what the terminal itself shows
-/// of Ctrl-C is then in the line too, and not in the next.
+/// Replaces the present line. The cursor stays at its start, so that the terminal's own `^C` is in this line, and not
+/// in the next.
 fn show(line: &str) {
     let mut stderr = io::stderr();
     let columns = tcgetwinsize(&stderr).map_or(80, |size| usize::from(size.ws_col));
@@ -84,7 +84,7 @@ fn show(line: &str) {
     let _ = write!(stderr, "\r{line}\u{1b}[K\r").and_then(|()| stderr.flush());
 }
 
-/// `held by web-3:4711, 2 before us`.
+/// Returns `held by web-3:4711, 2 before us`.
 fn described(seen: &Contention) -> String {
     let holder = seen.holder.as_ref().filter(|label| !label.as_str().is_empty());
     let holder = match holder {
@@ -100,7 +100,7 @@ fn described(seen: &Contention) -> String {
     }
 }
 
-/// The time of day, such as `14:03:22Z`.
+/// Returns the time of day, such as `14:03:22Z`.
 fn clock_time() -> String {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     now.split_once('T').map_or(now.clone(), |(_, time)| time.to_owned())
