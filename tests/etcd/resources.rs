@@ -36,13 +36,16 @@ async fn c26_a_connection_that_is_left_costs_few_requests_however_many_holds_the
     let request = |lock: usize| client.acquire(patient(&lock.to_string()));
     let guards = try_join_all((0..HOLDS).map(request)).await.expect("free locks");
     let streams = || requests(&server, "started", "Watch");
+    let reads = async || {
+        requests(&server, "handled", "Range").await + requests(&server, "handled", "Txn").await
+    };
     let watched = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await;
     let deadline = Instant::now() + LIMIT;
     while watched().await < HOLDS as u64 {
         assert!(Instant::now() < deadline, "each hold is watched");
         sleep(Duration::from_millis(20)).await;
     }
-    let (opened, sent) = (streams().await, requests(&server, "handled", "Txn").await);
+    let (opened, sent) = (streams().await, reads().await);
     while streams().await == opened {
         assert!(Instant::now() < deadline, "the connection is left");
         server.stop();
@@ -53,7 +56,7 @@ async fn c26_a_connection_that_is_left_costs_few_requests_however_many_holds_the
         assert!(Instant::now() < deadline, "each hold is watched again");
         sleep(Duration::from_millis(20)).await;
     }
-    let sent = requests(&server, "handled", "Txn").await - sent;
+    let sent = reads().await - sent;
     assert!(sent < HOLDS as u64 / 4, "{sent} requests for {HOLDS} holds");
     assert!(guards.iter().all(|guard| guard.is_held()));
 }
