@@ -1,4 +1,4 @@
-//! The trait's operations.
+//! The operations of the backend's traits.
 
 use futures_util::future::try_join_all;
 use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
@@ -22,22 +22,22 @@ use crate::operations::cluster::Cluster;
 use crate::options::EtcdOptions;
 use crate::wire::error::BACKEND;
 
-/// Age of a hold at which the watch of its key is opened, which reads the key: most holds are over by then, and cost
-/// the server nothing.
+/// Age of a hold at which its key is watched, which costs a read: most holds are over by then, and cost the server no
+/// watch.
 const WATCHED_AFTER: Duration = Duration::from_millis(100);
 
 /// Locks in one etcd cluster.
 ///
-/// Clones share one connection, one stream of watches and one session for each TTL. See the
-/// documentation of the crate for what it guarantees.
+/// Clones share one connection, one stream of watches and one session for each TTL. The documentation of the crate
+/// lists the guarantees.
 #[derive(Clone)]
 pub struct EtcdBackend {
     cluster: Cluster,
 }
 
 impl EtcdBackend {
-    /// Connects to the cluster at `url`, and makes sure that a member answers. For the form of the
-    /// URL see [`EtcdOptions::new`].
+    /// Connects to the cluster at `url`, and checks that a member answers. [`EtcdOptions::new`] has the form of the
+    /// URL.
     ///
     /// # Errors
     /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it
@@ -96,7 +96,7 @@ impl DistributedLock for EtcdBackend {
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        // The fate of an unknown hold is told by its renewals.
+        // The renewals show the fate of an unknown hold.
         let key = self.cluster.claims.key(lease.owner())?;
         let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
         let (owner, revision) = (lease.owner(), self.cluster.floors.revision(lease.token())?);
@@ -136,7 +136,7 @@ impl DistributedLock for EtcdBackend {
 
 #[async_trait]
 impl ReservesTokens for EtcdBackend {
-    /// A claim has its tokens from the first, so the cluster is not asked. A hold that yields is released.
+    /// A claim has its tokens from the start, so the cluster is not asked. A hold that yields is released.
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         match self.cluster.floors.following(hold.token, hold.tokens) {
             Some(tokens) if !hold.yields => Ok(Reserved::Tokens(tokens)),

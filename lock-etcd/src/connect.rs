@@ -1,4 +1,4 @@
-//! Connecting by options.
+//! Connects with options.
 
 use lock_core::LockError;
 
@@ -6,7 +6,7 @@ use crate::backend::EtcdBackend;
 use crate::options::EtcdOptions;
 
 impl EtcdOptions {
-    /// Connects, and makes sure that a member answers.
+    /// Connects, and checks that a member answers.
     ///
     /// # Errors
     /// - [`LockError::Config`] if the URL or the root cannot be used, or the URL asks for TLS and

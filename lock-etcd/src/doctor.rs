@@ -13,29 +13,29 @@ use crate::operations::cluster::Cluster;
 use crate::wire::error::{BACKEND, classify};
 use crate::wire::server::Server;
 
-/// Longest time that one member may take to tell its state.
+/// Longest time for one member to report its state.
 const MEMBER_LIMIT: Duration = Duration::from_millis(800);
 
-/// Before these, a keep-alive may confirm a lease that has expired, and a deposed leader may revoke
-/// leases early (etcd#14758, #15247).
+/// Older versions may confirm an expired lease by a keep-alive, and their deposed leader may revoke leases early
+/// (etcd#14758, #15247).
 const SOUND_LEASES: [(u32, u32, u32); 3] = [(3, 4, 38), (3, 5, 23), (3, 6, 5)];
 
-/// The store takes no more writes at its quota, which is 2 GiB unless it is set.
+/// Size near the quota of the store, at which it accepts no more writes. The default quota is 2 GiB.
 const NEAR_QUOTA: i64 = 1_700_000_000;
 
-/// A lease of so many seconds is short enough: with an election time-out of 2 s none is shorter.
+/// Seconds of a lease that count as short: with an election time-out of 2 s no lease can be shorter.
 const SHORT: i64 = 3;
 
-/// The TTL of the lock that the doctor takes.
+/// TTL of the doctor's lock.
 const PROBE_TTL: Duration = Duration::from_secs(10);
 
-/// Looks at each member that was named, and at what they agree on (C31).
+/// Checks each named member, and their agreement (C31).
 pub(crate) async fn examine(cluster: &Cluster) -> Result<Vec<Finding>, BackendError> {
     let server = &cluster.server;
     let members = (0..server.members()).map(|number| status(server, number));
     let statuses: Vec<_> = join_all(members).await;
     if statuses.iter().all(Option::is_none) {
-        // Nobody answers: say why.
+        // No member answers: returns the reason.
         server.request(|mut client| async move { client.status().await }).await?;
     }
     let reached: Vec<StatusResponse> = statuses.iter().flatten().cloned().collect();
@@ -90,7 +90,7 @@ async fn alarms(server: &Server) -> Finding {
     }
 }
 
-/// Acquires, releases and withdraws a lock of its own, so that each right that clients need is tried.
+/// Acquires, releases and withdraws the doctor's own lock, so that each right of a client is tried.
 async fn rights(cluster: &Cluster) -> Finding {
     const CHECK: &str = "rights";
     match try_a_lock(cluster).await {
@@ -111,12 +111,12 @@ async fn try_a_lock(cluster: &Cluster) -> Result<(), BackendError> {
     let claim = LockRequest::new(&name).ttl(PROBE_TTL).claim();
     let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
     let attempted = cluster.attempt(&claim, None).await;
-    // Also if the outcome is not known.
+    // Also if the outcome is unknown.
     cluster.withdraw(&claim.name, claim.owner).await?;
     attempted.map(drop)
 }
 
-/// Compares the tokens that the cluster gives now with those that the fences in it have seen.
+/// Compares the cluster's present tokens with those that its fences have seen.
 async fn tokens(cluster: &Cluster) -> Finding {
     const CHECK: &str = "tokens";
     let greatest = async {
@@ -144,7 +144,7 @@ async fn tokens(cluster: &Cluster) -> Finding {
     }
 }
 
-/// The least TTL that the cluster grants: one and a half election time-outs.
+/// Finds the least TTL that the cluster grants: one and a half election time-outs.
 async fn shortest_lease(cluster: &Cluster) -> Finding {
     const CHECK: &str = "shortest lease";
     let grant = |mut client: Client| async move {
@@ -249,7 +249,7 @@ fn space(statuses: &[StatusResponse]) -> Finding {
     }
 }
 
-/// The kinds of alarms as `etcdctl` writes them.
+/// Returns the kinds of alarms as `etcdctl` writes them.
 fn kinds(alarms: &[etcd_client::AlarmMember]) -> String {
     let kinds: Vec<_> =
         alarms.iter().map(|alarm| format!("{:?}", alarm.alarm()).to_uppercase()).collect();

@@ -1,4 +1,4 @@
-//! The resource side, for resources that live in etcd.
+//! The side of the resource, for resources in etcd.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,11 @@ use crate::wire::answer::Answer;
 use crate::wire::error::{not_understood, unreadable};
 use crate::wire::server::Server;
 
-/// The fence of a resource in an etcd cluster: the greatest token it has seen, under a key of its
-/// own.
+/// The fence of a resource in an etcd cluster: the greatest token that it has seen, in a separate key.
 ///
-/// Made by [`EtcdBackend::fence`](crate::EtcdBackend::fence). The mark has no lease and belongs to the
-/// resource, not to the lock. Advance first, then read, then write: with [`set`](Self::set), or in a
-/// transaction of your own that demands what [`comparison`](Self::comparison) says.
+/// [`EtcdBackend::fence`](crate::EtcdBackend::fence) makes it. The mark has no lease and belongs to the resource, not
+/// to the lock. Advance first, then read, then write: with [`set`](Self::set), or in another transaction with the
+/// condition of [`comparison`](Self::comparison).
 #[derive(Clone)]
 pub struct EtcdFence {
     server: Arc<Server>,
@@ -26,7 +25,7 @@ pub struct EtcdFence {
 /// Condition of a transaction that must be refused once a newer holder has advanced the fence: the value of `key`
 /// equals `value`.
 ///
-/// It is plain data, so that it fits any client of etcd of any version:
+/// It is plain data, for any client of etcd of any version:
 ///
 /// ```text
 /// // etcd-client (Rust)
@@ -35,14 +34,13 @@ pub struct EtcdFence {
 /// client.Txn(ctx).If(clientv3.Compare(clientv3.Value(key), "=", value)).Then(writes...)
 /// ```
 ///
-/// It holds only after the token has been [advanced](Fence::advance): advance, then read, then
-/// commit the writes under this comparison. A transaction that is refused wrote nothing, and its
-/// caller is not the holder any more.
+/// The condition protects only after the token was [advanced](Fence::advance): advance, then read, then commit the
+/// writes with this comparison. A refused transaction wrote nothing, and its caller is not the holder any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceComparison {
     /// The key of the fence's mark.
     pub key: String,
-    /// The value that it has while no greater token was seen.
+    /// Its value while no greater token was seen.
     pub value: String,
 }
 
@@ -65,8 +63,8 @@ impl EtcdFence {
     /// - [`FenceError::Backend`] if the cluster cannot be reached or refuses.
     ///
     /// # Cancel safety
-    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or
-    /// may be written yet: within one hold, do not go on writing after that.
+    /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or may still be
+    /// written later. Then write nothing more within the same hold.
     pub async fn set(
         &self,
         token: FencingToken,
@@ -76,15 +74,15 @@ impl EtcdFence {
         self.commit(token, vec![TxnOp::put(key, value, None)]).await
     }
 
-    /// Raises the mark to `token` and carries out `writes`, unless the mark is greater. Where there is
-    /// no mark yet, no value is greater.
+    /// Raises the mark to `token` and carries out `writes`, unless the mark is greater. A missing mark counts as less
+    /// than any token.
     async fn commit(&self, token: FencingToken, writes: Vec<TxnOp>) -> Result<(), FenceError> {
         // C24: check, mark and writes are one transaction.
         let greater = Compare::value(&*self.mark, CompareOp::Greater, written(token));
         let mut accepted = vec![TxnOp::put(&*self.mark, written(token), None)];
         accepted.extend(writes);
         let read = || [TxnOp::get(&*self.mark, None)];
-        // S1: what is no mark, and yet less than any, is not overwritten.
+        // S1: a value that is less than any mark is no mark, and is not overwritten.
         let is_there = Compare::create_revision(&*self.mark, CompareOp::Greater, 0);
         let is_less = Compare::value(&*self.mark, CompareOp::Less, LEAST);
         let accept = Txn::new().when([is_there, is_less]).and_then(read()).or_else(accepted);
@@ -118,10 +116,10 @@ impl EtcdFence {
     }
 }
 
-/// The least of all marks. A later format begins with a letter, which is greater than all of ours.
+/// The least possible mark. A later format begins with a letter, which is greater than all present marks.
 const LEAST: &str = "0000000000000001";
 
-/// Of one length, so that etcd's comparison of bytes compares the numbers.
+/// Returns the token with a fixed length, so that etcd's comparison of bytes compares the numbers.
 fn written(token: FencingToken) -> String {
     format!("{:016}", token.get())
 }

@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::layout::keys::Root;
 
-/// Where locks live if nothing else is said.
+/// Default root of the keys.
 const DEFAULT_ROOT: &str = "leasehold";
 
 const DEFAULT_PORT: u16 = 2379;
@@ -18,9 +18,9 @@ const DEFAULT_PORT: u16 = 2379;
 /// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Interval of pings on a quiet connection with a stream on it, and longest wait for the answer. Servers bear a ping
-/// every 5 s, and none on a connection without a stream: they close it. There is no time-out on the client itself: it
-/// would cut the streams.
+/// Interval of pings on a quiet connection with a stream, and longest wait for the answer. Servers accept a ping
+/// every 5 s; on a connection without a stream they accept none, and close it. The client itself has no time-out,
+/// since it would cut the streams.
 const PING_EVERY: Duration = Duration::from_secs(10);
 const PING_LIMIT: Duration = Duration::from_secs(3);
 
@@ -44,11 +44,11 @@ pub(crate) struct Target {
 }
 
 impl EtcdOptions {
-    /// The cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/root]`, or
-    /// `etcds://…` for TLS (feature `tls`). User, password and root are percent-decoded. Name all
-    /// members, so that the locks outlive the loss of one.
+    /// Sets the cluster at `url`: `etcd://[user:password@]host[:port][,host[:port]…][/root]`, or `etcds://…` for TLS
+    /// (feature `tls`). User, password and root are percent-decoded. Name all members, so that the locks outlive the
+    /// loss of one.
     ///
-    /// It takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of keys.
+    /// It takes no parameters. For a prefix of the names use `prefix` with `leasehold::connect`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -60,7 +60,7 @@ impl EtcdOptions {
         }
     }
 
-    /// One more member, as `host:port`, beside those of the URL.
+    /// Adds one more member, as `host:port`, to those of the URL.
     pub fn endpoint(mut self, address: impl Into<String>) -> Self {
         self.endpoints.push(address.into());
         self
@@ -71,15 +71,15 @@ impl EtcdOptions {
         Self { user: Some((name.into(), password.into())), ..self }
     }
 
-    /// The root of the key space, below which all our keys are, in place of the URL's path; default
-    /// `leasehold`. Only clients with the same root exclude each other. It may hold `/` but no part called
-    /// `locks` or `fences`, and no `%`.
+    /// Sets the root of the key space, in place of the URL's path; default `leasehold`. All our keys are below it,
+    /// and only clients with the same root exclude each other. It may hold `/` but no part called `locks` or
+    /// `fences`, and no `%`.
     pub fn root(self, root: impl Into<String>) -> Self {
         Self { root: Some(root.into()), ..self }
     }
 
-    /// The certificate, in PEM, of the authority that signed the servers', where it is not one of
-    /// the platform's.
+    /// Sets the certificate, in PEM, of the authority that signed the servers' certificates. It is needed if the
+    /// platform does not know that authority.
     #[cfg(feature = "tls")]
     pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
         Self { root_certificate: Some(pem.into()), ..self }
@@ -87,7 +87,7 @@ impl EtcdOptions {
 
     pub(crate) fn target(self) -> Result<Target, LockError> {
         let parameters = UrlParameters::of(&self.url);
-        // C49: there are none, and what is misspelt must not become a part of the root.
+        // C49: there are none, and a misspelt one must not become a part of the root.
         parameters.refuse_unknown()?;
         let (scheme, rest) = parameters.base().split_once("://").ok_or_else(malformed)?;
         let scheme = match scheme {
@@ -174,7 +174,7 @@ fn malformed() -> LockError {
     unusable("it is not of the form etcd://[user:password@]host[:port][,host[:port]…][/root]")
 }
 
-/// The URL is not repeated: it may hold a password.
+/// Returns the error of an unusable URL. It does not repeat the URL, which may hold a password.
 fn unusable(reason: &str) -> LockError {
     LockError::Config { message: format!("the etcd URL cannot be used: {reason}") }
 }

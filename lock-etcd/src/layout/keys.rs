@@ -1,11 +1,11 @@
-//! Where a lock lives in the store.
+//! The keys of a lock in the store.
 //!
-//! A claim is one key, `{root}/locks/{name}/s-{seat}` ([`Seats`](crate::layout::seats::Seats)): the holder's is the one
-//! that was created first, the others are the queue. `/` and `%` are percent-encoded in names, so that the claims on
-//! a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never sees `a/b`.
-//! The mark of a withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence
-//! `{root}/fences/{resource}`, and the record of a run that ended well
-//! `{root}/runs/{name}/{occurrence}`, encoded alike. `{root}/floor` is the [floor of tokens](crate::protocol::floor).
+//! A claim is one key, `{root}/locks/{name}/s-{seat}` ([`Seats`](crate::layout::seats::Seats)). The key that was
+//! created first is the holder's, the others are the queue. `/` and `%` are percent-encoded in names. So the claims
+//! on a name are exactly the keys that start with `{root}/locks/{name}/`, and `a` never includes `a/b`. The mark of a
+//! withdrawn claim is `{root}/withdrawn/{owner}`, that of a fence `{root}/fences/{resource}`, and the record of a run
+//! `{root}/runs/{name}/{occurrence}`, encoded in the same way. `{root}/floor` is the
+//! [floor of tokens](crate::protocol::floor).
 
 use lock_core::{LockName, Occurrence, OwnerId};
 use percent_encoding::percent_decode_str;
@@ -16,12 +16,12 @@ const OURS: [&str; 5] = ["locks", "withdrawn", "fences", "runs", "floor"];
 /// Text before the seat of a claim.
 const SEAT: &str = "s-";
 
-/// The root of the key space of those who exclude each other: all their keys are below it.
+/// The root of a key space: clients with the same root exclude each other, and all their keys are below it.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(String);
 
 impl Root {
-    /// A root. The error says why its keys could meet those of another root.
+    /// Checks a root. The error tells why its keys could collide with those of another root.
     pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
         let root = root.trim_matches('/');
         let mut segments = root.split('/');
@@ -48,12 +48,12 @@ impl Root {
         format!("{}/", self.starting_with(name.as_str()))
     }
 
-    /// The key of the claim with this seat.
+    /// Returns the key of the claim with this seat.
     pub(crate) fn claim(&self, name: &LockName, seat: &str) -> String {
         self.claims(name) + SEAT + seat
     }
 
-    /// The mark that the claim of `owner` was withdrawn.
+    /// Returns the key of the mark that the claim of `owner` was withdrawn.
     pub(crate) fn withdrawn(&self, owner: OwnerId) -> String {
         format!("{}/withdrawn/{}", self.0, owner.expose())
     }
@@ -68,17 +68,17 @@ impl Root {
         self.starting_with("")
     }
 
-    /// The key of the floor of tokens.
+    /// Returns the key of the floor of tokens.
     pub(crate) fn floor(&self) -> String {
         format!("{}/floor", self.0)
     }
 
-    /// The key under which a fence keeps the greatest token it has seen.
+    /// Returns the key in which a fence keeps the greatest token that it has seen.
     pub(crate) fn mark(&self, resource: &str) -> String {
         format!("{}/fences/{}", self.0, encode(resource))
     }
 
-    /// The key under which a run is recorded that ended well.
+    /// Returns the key of the record of a run.
     pub(crate) fn run(&self, name: &LockName, occurrence: &Occurrence) -> String {
         self.runs(name) + &encode(occurrence.as_str())
     }
@@ -88,13 +88,13 @@ impl Root {
         format!("{}/runs/{}/", self.0, encode(name.as_str()))
     }
 
-    /// The occurrence of a run's key.
+    /// Returns the occurrence of a run's key.
     pub(crate) fn occurrence(&self, name: &LockName, key: &[u8]) -> Option<Occurrence> {
         let occurrence = str::from_utf8(key).ok()?.strip_prefix(&self.runs(name))?;
         Occurrence::new(percent_decode_str(occurrence).decode_utf8().ok()?).ok()
     }
 
-    /// The lock of a claim's key.
+    /// Returns the lock of a claim's key.
     pub(crate) fn read(&self, key: &[u8]) -> Option<LockName> {
         let key = str::from_utf8(key).ok()?.strip_prefix(&self.0)?.strip_prefix("/locks/")?;
         let (name, _) = key.split_once('/')?;
@@ -103,7 +103,7 @@ impl Root {
 }
 
 fn encode(name: &str) -> String {
-    // C2: injective; what stands in a name is data.
+    // C2: injective; every character of a name is data.
     name.replace('%', "%25").replace('/', "%2F")
 }
 

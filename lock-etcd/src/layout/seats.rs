@@ -1,8 +1,8 @@
-//! The keys of this client's claims, which are used again.
+//! The keys of this client's claims, which are reused.
 //!
-//! Until its history is compacted, the server keeps each key that ever was. It goes through all of them whenever it
-//! looks who has a claim on a lock. With a key of its own for each claim every cycle would cost more than the one
-//! before. So a client has a few seats, and the key of a claim ends with the first seat that is free on its lock:
+//! The server keeps every former key until its history is compacted, and goes through all of them whenever it looks
+//! for the claims on a lock. With a new key for each claim, every cycle would cost more than the one before. So a
+//! client has a few seats, and the key of a claim ends with the first seat that is free on its lock:
 //!
 //! ```text
 //!            lock a      lock b
@@ -10,10 +10,10 @@
 //!   seat 2   claim 2     –
 //! ```
 //!
-//! - A seat is used again for a lock once its claim is over, and all requests that could take something were answered.
+//! - A seat is reused for a lock once its claim is over, and all requests that could acquire something were answered.
 //!   A release names the hold that it ends, and so may come late.
-//! - Otherwise the key is not used again. A lock that has no other left has a new seat in place of that key's.
-//! - Whose claim it is stands in the value. Other clients may find the key of a claim by that.
+//! - Otherwise the key is not reused. A lock without another free seat gets a new seat in its place.
+//! - The value has the owner of the claim. Other clients may find the key of a claim by it.
 
 use std::array;
 use std::collections::HashSet;
@@ -21,10 +21,10 @@ use std::sync::Arc;
 
 use lock_core::OwnerId;
 
-/// Number of claims of one client on one lock whose keys are used again.
+/// Number of claims of one client on one lock whose keys are reused.
 const SEATS: usize = 8;
 
-/// Number of keys kept in mind that are not used again. With one more all seats are given up.
+/// Most remembered keys that are not reused. With one more, all seats are given up.
 const SPOILED: usize = 1_000;
 
 /// The seats of one client, and the keys of its claims.
@@ -42,7 +42,7 @@ impl Default for Seats {
 }
 
 impl Seats {
-    /// A key for a new claim, where `key` is that of a seat.
+    /// Returns a key for a new claim. `key` makes the key of a seat.
     pub(crate) fn take(&mut self, key: impl Fn(&str) -> String) -> Arc<str> {
         let key: Arc<str> = self.free_key(&key).unwrap_or_else(|| self.new_key(&key)).into();
         self.note(key.clone());
@@ -54,7 +54,7 @@ impl Seats {
         self.seats.iter().map(|seat| key(seat)).find(is_free)
     }
 
-    /// A key that never was. If one of the lock's keys is spoiled, another seat takes the place of that key's.
+    /// Returns a new key. If one of the lock's keys is spoiled, a new seat replaces the seat of that key.
     fn new_key(&mut self, key: impl Fn(&str) -> String) -> String {
         let new = seat();
         let new_key = key(&new);
@@ -65,17 +65,17 @@ impl Seats {
         new_key
     }
 
-    /// The key is that of a claim which another client has made.
+    /// Notes the key of a claim that another client has made.
     pub(crate) fn note(&mut self, key: Arc<str>) {
         self.taken.insert(key);
     }
 
-    /// The claim with this key is over, and no request on it is under way.
+    /// Notes that the claim with this key is over, and that no request for it is in flight.
     pub(crate) fn free(&mut self, key: &str) {
         self.taken.remove(key);
     }
 
-    /// The claim with this key is over. A late request may still touch the key, so that it is not used again.
+    /// Notes that the claim with this key is over. A late request may still change the key, so it is not reused.
     pub(crate) fn give_up(&mut self, key: &str) {
         self.taken.remove(key);
         if self.seats.iter().any(|seat| key.ends_with(seat.as_str())) {
@@ -93,7 +93,7 @@ impl Seats {
     }
 }
 
-/// Random, since other clients have seats as well: 128 bits, as an owner has.
+/// Returns a random seat, since other clients have seats too: 128 bits, as for an owner.
 fn seat() -> String {
     OwnerId::random().expose()
 }
@@ -138,7 +138,7 @@ mod tests {
         let one = seats.take(key);
         seats.give_up(&one);
         assert_eq!(seats.take(|seat| format!("b/{seat}")), other);
-        // However often it happens, the lock has keys that are used again.
+        // However often this happens, the lock has keys that are reused.
         for _ in 0..3 * SEATS {
             let key = seats.take(key);
             seats.give_up(&key);

@@ -9,9 +9,9 @@ use crate::layout::value::{self, Value};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredClaim {
     pub(crate) key: Vec<u8>,
-    /// The revision of the store in which it was made.
+    /// The revision of the store in which the key was made.
     pub(crate) revision: i64,
-    /// The revision of the store in which it was last written.
+    /// The revision of the store in which the key was last written.
     pub(crate) modified: i64,
     /// 0 if it has none.
     pub(crate) lease: i64,
@@ -25,24 +25,23 @@ impl StoredClaim {
         Self { key, revision, modified, lease: pair.lease(), value }
     }
 
-    /// Returns its kind: which other holds the lock allows beside it.
+    /// Returns its kind, which decides on the other holds beside it.
     pub(crate) fn kind(&self) -> Kind {
         self.value.kind
     }
 
-    /// Returns true if its holder has written that it holds. A value that is not understood is a hold of somebody
-    /// else's.
+    /// Returns true if its holder has written that it holds. A value that is not understood is a hold of another.
     pub(crate) fn is_claimed(&self) -> bool {
         let Value { since, slots, owner, .. } = &self.value;
         since.is_some() || *slots != Slots::NONE || owner.is_none()
     }
 
-    /// Returns true if a waiter has written its place once more since it took it.
+    /// Returns true if a waiter has rewritten its place since it took it.
     pub(crate) fn has_shown_life(&self) -> bool {
         self.modified > self.revision
     }
 
-    /// Its slots, if it is a claim on permits that holds.
+    /// Returns its slots, if it is a held claim on permits.
     pub(crate) fn slots(&self) -> &Slots {
         &self.value.slots
     }

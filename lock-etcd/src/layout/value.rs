@@ -1,4 +1,4 @@
-//! The value of a claim's key: who may hold beside it, its label, since when it holds, and whose it is.
+//! The value of a claim's key: its kind, its label, the time of its grant, and its owner.
 //!
 //! ```text
 //!   exclusive   label                     0xFC to 0xFF: no text in UTF-8 begins with such a byte
@@ -8,16 +8,16 @@
 //!   shared      0xFF label
 //! ```
 //!
-//! The first byte lets the server itself compare: a value above `0xFE 0xFF` is that of a shared claim
-//! (C34), and in the order of values the shared claims are the last.
+//! The first byte allows comparisons by the server: the value of a shared claim is above `0xFE 0xFF` (C34), and
+//! shared claims are the last in the order of values.
 //!
-//! A value that is not wholly understood, be it of a later format or somebody else's, is that of an exclusive claim of
-//! nobody's: it is waited for. A later format begins its values with a byte from 0xF8 to 0xFB: less than the values of
-//! shared and retired claims, and no text.
+//! A value that is not fully understood, of a later format or of another program, is an exclusive claim without an
+//! owner: others wait for it. A later format begins its values with a byte from 0xF8 to 0xFB. Such a byte is less
+//! than the start of shared and retired claims, and no text.
 //!
-//! etcd tells no wall time. So the holder writes its own, in ms since 1970, behind the label on a line of
-//! its own: a label has no line breaks. A place in the queue has no time: the holder that comes of it writes one with its
-//! first renewal, or with its slots. So the time tells that the lock is claimed. The third line tells the owner.
+//! etcd tells no wall time. So the holder writes its own, in ms since 1970, on a line behind the label, which has no
+//! line breaks. A place in the queue has no time: when it becomes a hold, the holder writes the time with its first
+//! renewal, or with its slots. So the time shows that the lock is claimed. The third line is the owner.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -27,7 +27,7 @@ use lock_core::{Kind, Label, OwnerId, Permits, Slots};
 /// Start of the value of an exclusive hold that outlasts its work (C41).
 const RETIRED: u8 = 0xFC;
 
-/// Less than the value of any retired hold, and greater than that of any other exclusive one.
+/// Less than the value of any retired hold, and greater than that of any other exclusive hold.
 pub(crate) const BELOW_RETIRED: [u8; 2] = [RETIRED - 1, 0xFF];
 
 /// Greater than the value of any retired hold, and less than that of any claim of another kind.
@@ -39,7 +39,7 @@ const SHARED: u8 = 0xFF;
 /// Start of the value of a claim on permits.
 const PERMITS: u8 = 0xFE;
 
-/// Less than the value of any shared claim, and greater than that of any other.
+/// Less than the value of any shared claim, and greater than that of any other claim.
 pub(crate) const BELOW_SHARED: [u8; 2] = [PERMITS, 0xFF];
 
 /// Value of a claim.
@@ -49,32 +49,32 @@ pub(crate) struct Value {
     /// The slots of a claim on permits, once it holds (C36).
     pub(crate) slots: Slots,
     pub(crate) label: Label,
-    /// When the claim was granted, on the holder's wall clock, where it says so (C45).
+    /// Time of the grant on the holder's wall clock, if the value has it (C45).
     pub(crate) since: Option<SystemTime>,
-    /// Whose claim it is; `None` if it is none that we understand.
+    /// Owner of the claim; `None` if the value is not understood.
     pub(crate) owner: Option<OwnerId>,
 }
 
-/// The value of a claim with a place in the queue.
+/// Returns the value of a claim with a place in the queue.
 pub(crate) fn of_waiter(claim: &Claim) -> Vec<u8> {
     let text = text(&claim.label, None, Some(claim.owner));
     [start(claim.kind, &Slots::NONE), text.into()].concat()
 }
 
-/// The value of a claim that is granted at `now` on the holder's wall clock (C45).
+/// Returns the value of a claim that is granted at `now` on the holder's wall clock (C45).
 pub(crate) fn of_holder(claim: &Claim, slots: &Slots, now: SystemTime) -> Vec<u8> {
     let text = text(&claim.label, Some(now), Some(claim.owner));
     [start(claim.kind, slots), text.into()].concat()
 }
 
-/// The value of a hold that came by its place in the queue, of which `place` was the value. It was claimed at `now` on
+/// Returns the value of a hold that came from a place in the queue with the value `place`. It was claimed at `now` on
 /// the holder's wall clock (C45).
 pub(crate) fn claimed(place: &Value, now: SystemTime) -> Vec<u8> {
     let text = text(&place.label, Some(now), place.owner);
     [start(place.kind, &place.slots), text.into()].concat()
 }
 
-/// The value of a hold that outlasts its work, which was `held` before.
+/// Returns the value of a hold that outlasts its work, with the former value `held`.
 pub(crate) fn retired(held: &Value, now: SystemTime) -> Vec<u8> {
     let since = held.since.unwrap_or(now);
     [&[RETIRED], text(&held.label, Some(since), held.owner).as_bytes()].concat()
@@ -82,11 +82,11 @@ pub(crate) fn retired(held: &Value, now: SystemTime) -> Vec<u8> {
 
 /// Returns the part behind the kind.
 fn text(label: &Label, since: Option<SystemTime>, owner: Option<OwnerId>) -> String {
-    // Also on a clock before 1970: that a time stands there tells that the lock is held.
+    // A clock before 1970 gives a time too: its presence shows that the lock is held.
     let since = since.map(|since| since.duration_since(UNIX_EPOCH).unwrap_or_default());
     let since = since.map(|since| since.as_millis().to_string()).unwrap_or_default();
     let owner = owner.map(|owner| owner.expose()).unwrap_or_default();
-    // The label itself, not as it is shown, where some characters are escaped.
+    // The label itself, not its `Display`, which escapes some characters.
     format!("{}\n{since}\n{owner}", label.as_str())
 }
 
@@ -103,7 +103,7 @@ fn start(kind: Kind, slots: &Slots) -> Vec<u8> {
     }
 }
 
-/// Reads the value of a claim. One that is not wholly understood is that of an exclusive claim (C37).
+/// Reads the value of a claim. A value that is not fully understood is an exclusive claim (C37).
 pub(crate) fn read(value: &[u8]) -> Value {
     let read = match value {
         [SHARED, text @ ..] => read_text(text).map(|value| Value { kind: Kind::Shared, ..value }),
@@ -129,8 +129,7 @@ fn read_permits(text: &[u8]) -> Option<Value> {
     Some(Value { kind: Kind::OneOf(permits), slots, ..value })
 }
 
-/// The label of a claim, since when it holds the lock, where it says so, and whose it is; `None` if the text says
-/// anything else.
+/// Reads the label of a claim, the time of its grant if there is one, and its owner; `None` for any other text.
 fn read_text(text: &[u8]) -> Option<Value> {
     let mut lines = str::from_utf8(text).ok()?.split('\n');
     let (label, since, owner) = (lines.next()?, lines.next()?, lines.next()?);
@@ -163,7 +162,7 @@ mod tests {
         request.claim().expect("a good claim")
     }
 
-    /// All that a value of a claim may be: of each kind, with the slots that its holder has.
+    /// Returns all kinds of a claim's value, each with the slots of its holder.
     fn kinds() -> [(Kind, Slots); 4] {
         [
             (Kind::Exclusive, Slots::NONE),
@@ -210,7 +209,7 @@ mod tests {
         }
     }
 
-    /// S3: what is not wholly understood is an exclusive claim of nobody's, whatever it begins with.
+    /// S3: a value that is not fully understood is an exclusive claim without an owner, whatever its start is.
     #[test]
     fn s3_a_value_that_is_not_understood_is_that_of_an_exclusive_claim() {
         let owner = OwnerId::random().expose();
@@ -243,7 +242,7 @@ mod tests {
         }
     }
 
-    /// C34: the server compares values alone.
+    /// C34: the server can only compare values.
     #[test]
     fn c34_shared_claims_have_the_greatest_values() {
         for (kind, slots) in kinds() {

@@ -1,4 +1,4 @@
-//! One attempt to acquire: to take the lock, or a place in its queue, and to look again later.
+//! One attempt to acquire: takes the lock or a place in its queue, or looks again later.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -18,21 +18,21 @@ use crate::waiting::waiters::{Place, Seen};
 use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
 
-/// An attempt enters this often: once more each time that somebody else took what it saw to be free.
+/// Most entries of one attempt: another follows each time that somebody else took what seemed free.
 const ENTRIES: usize = 16;
 
-/// An attempt under way.
+/// An attempt in progress.
 pub(crate) struct Try<'a> {
     pub(crate) claim: &'a Claim,
     pub(crate) keys: ClaimKeys,
-    /// Before its first request was sent.
+    /// Read before its first request was sent.
     asked: Moment,
     pub(crate) session: Arc<Session>,
     pub(crate) floor: Floor,
 }
 
 impl Cluster {
-    /// One attempt: a claim that has a place in the queue looks again, any other enters.
+    /// Makes one attempt: a claim with a place in the queue looks again, any other enters.
     pub(crate) async fn attempt(
         &self,
         claim: &Claim,
@@ -58,7 +58,7 @@ impl Cluster {
         self.enter(&this, waiter).await
     }
 
-    /// Notes a claim, of which requests are sent from now on.
+    /// Notes a claim before its requests are sent.
     pub(crate) fn begin<'a>(&self, claim: &'a Claim, floor: Floor) -> Try<'a> {
         let asked = SystemClock.now();
         let (session, own) = self.claims.begin(claim);
@@ -66,7 +66,7 @@ impl Cluster {
         Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, session, floor }
     }
 
-    /// Takes the lock, or a place in its queue, or only looks.
+    /// Takes the lock or a place in its queue, or only looks.
     async fn enter(
         &self,
         this: &Try<'_>,
@@ -90,7 +90,7 @@ impl Cluster {
                 (Holds, _) => return self.found_held(this, &view).await,
                 (Conflicts(of), _) => return self.refuse(this, &view, *of).await,
                 (Fits(slots), _) => {
-                    // If somebody else came in between, it enters again.
+                    // If somebody else came in between, the claim enters again.
                     if let Some(attempt) = self.take_slots(this, &view, slots).await? {
                         return Ok(attempt);
                     }
@@ -103,7 +103,7 @@ impl Cluster {
             }
         }
         if !is_there {
-            // Something else may be on the key. The next try has another one.
+            // Something else may be on the key. The next try uses another key.
             self.claims.give_up(owner);
         }
         Err(overtaken("the lock, or the place in its queue, was not taken"))
@@ -126,13 +126,13 @@ impl Cluster {
         answer: Result<Answer, BackendError>,
     ) -> Result<Answer, BackendError> {
         if answer.as_ref().is_err_and(says_lease_gone) {
-            // The answer names no session. The next try takes another for the one that is gone.
+            // The answer does not name the lost session. The next try replaces it.
             join_all(sessions.into_iter().map(|session| session.keep_alive())).await;
         }
         answer
     }
 
-    /// The claim had its place before, and many came after it: so it looks at those before it alone.
+    /// Reads all claims before a claim that had its place earlier: many may have come after it.
     async fn seen_whole(&self, this: &Try<'_>, view: View) -> Result<View, BackendError> {
         match &view.own {
             Some(own) if view.ahead.is_none() && view.standing == Standing::Waits => {
@@ -151,7 +151,7 @@ impl Cluster {
         )
     }
 
-    /// This attempt took the lock, by a claim that was made in this revision.
+    /// Notes that this attempt took the lock, by a claim that was made in this revision.
     pub(crate) fn taken(
         &self,
         this: &Try<'_>,
@@ -164,7 +164,7 @@ impl Cluster {
         Ok(Grant::new(token, this.session.left(this.asked)).with_slots(slots))
     }
 
-    /// Takes permits that were seen to be free; `None` if something has changed since.
+    /// Takes permits that seemed free; `None` if something has changed since.
     async fn take_slots(
         &self,
         this: &Try<'_>,
@@ -185,7 +185,7 @@ impl Cluster {
         Ok(Some(Attempt::Granted(self.taken(this, revision, slots.clone())?)))
     }
 
-    /// C33: another number of permits. The claim leaves nothing behind.
+    /// C33: refuses another number of permits. The claim leaves nothing behind.
     async fn refuse(
         &self,
         this: &Try<'_>,
@@ -200,7 +200,7 @@ impl Cluster {
         Err(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
     }
 
-    /// Another has the lock, and this attempt wanted no place in the queue.
+    /// Returns "busy" for an attempt without a place in the queue.
     async fn busy(&self, this: &Try<'_>, view: &View) -> Attempt {
         if view.own.is_none() {
             self.claims.absent(this.claim.owner);
@@ -209,7 +209,7 @@ impl Cluster {
         contention.at = Some(view.at());
         if let Some(holder) = &view.first {
             contention.ttl_left = self.left(holder.lease).await;
-            // C49: our own claims have a lease.
+            // C49: claims of our clients have a lease.
             contention.foreign_without_ttl = holder.lease == 0;
             contention.holder = Some(holder.value.label.clone());
         }
@@ -234,7 +234,7 @@ impl Cluster {
             revision: own.revision,
             token: this.floor.token(own.revision)?,
             session: this.session.clone(),
-            // C49: our own claims have a lease.
+            // C49: claims of our clients have a lease.
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
             holder: view.first.map(|first| first.value.label),
             ahead: Mutex::new(ahead),
@@ -249,8 +249,8 @@ impl Cluster {
         Ok(Attempt::Busy(contention))
     }
 
-    /// The claim waits as it did, if a look within the last second saw that. `None` if the place is lost, or is the
-    /// first.
+    /// Returns "busy" again if a look within the last second saw the claim wait. `None` if the place is lost, or is
+    /// the first.
     async fn poll(&self, this: &Try<'_>, place: &Place) -> Result<Option<Attempt>, BackendError> {
         if !place.was_seen_lately() {
             self.waiters.look().await?;
@@ -262,7 +262,7 @@ impl Cluster {
         Ok(Some(Attempt::Busy(place.contention())))
     }
 
-    /// A claim on permits looks again: whether there is room for it, and else what it waits for.
+    /// Looks again for a claim on permits: if there is room for it, and otherwise which claims it waits for.
     async fn look_again(
         &self,
         this: &Try<'_>,
@@ -287,7 +287,7 @@ impl Cluster {
         }
     }
 
-    /// The claim turns out to hold the lock already: lets it last for its whole TTL.
+    /// Extends a claim that already holds the lock to its full TTL.
     async fn found_held(&self, this: &Try<'_>, view: &View) -> Result<Attempt, BackendError> {
         let Claim { owner, ttl, .. } = *this.claim;
         let ended = || overtaken("the hold ended while it was found");

@@ -1,4 +1,4 @@
-//! One cluster, and what this client has in it.
+//! One cluster, and this client's resources in it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::wire::server::Server;
 
 /// The connection to a cluster, and the claims and sessions of this client in it. Clones share them.
 ///
-/// What is done with them is in files of their own: attempts, renewals, endings, listings.
+/// Other files have the operations: attempts, renewals, endings, listings.
 #[derive(Clone)]
 pub(crate) struct Cluster {
     pub(crate) server: Arc<Server>,
@@ -30,7 +30,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Connects, and makes sure that a member answers.
+    /// Connects, and checks that a member answers.
     pub(crate) async fn connect(target: Target) -> Result<Self, LockError> {
         let cluster = Self::new(target);
         let answer = cluster.server.first_answer(&cluster.root.all_claims()).await;

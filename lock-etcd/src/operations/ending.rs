@@ -31,8 +31,8 @@ impl Cluster {
         Ok(if released { Release::Released } else { Release::NotHeld })
     }
 
-    /// Deletes the key of a claim that another client has made: whether it was there. That client may use the key
-    /// again, so only this claim is deleted (C14).
+    /// Deletes the key of a claim that another client has made; returns true if it existed. That client may reuse the
+    /// key, so only this claim is deleted (C14).
     async fn delete_found(&self, name: &LockName, owner: OwnerId) -> Result<bool, BackendError> {
         let Some(claim) = Box::pin(self.find(name, owner)).await? else { return Ok(false) };
         let answer = self.server.txn(requests::delete_unless_retired(&claim)).await?;
@@ -58,14 +58,14 @@ impl Cluster {
         }
         let Some(asked) = own else {
             withdrawn?;
-            // C19: once the mark is there, nothing of the claim comes any more. Until then a key may have come of which
-            // this client did not know.
+            // C19: once the mark exists, no request of the claim has an effect. An earlier request may have made a
+            // key that this client does not know.
             self.delete_found(name, owner).await?;
             self.claims.forget(owner, &range);
             return Ok(());
         };
         self.claims.answered(&asked, &withdrawn);
-        // C41: a hold that outlasts its work is on the key yet.
+        // C41: a hold that outlasts its work still has the key.
         match withdrawn?.succeeded {
             true => self.claims.give_up(owner),
             false => self.claims.forget(owner, &range),
@@ -73,7 +73,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes the keys of holders. Their leases are left alone: they may carry other keys.
+    /// Deletes the keys of holders. Their leases stay, since they may carry other keys.
     pub(crate) async fn evict(
         &self,
         name: &LockName,

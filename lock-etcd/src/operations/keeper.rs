@@ -1,4 +1,4 @@
-//! The task that looks after the sessions of a client and the claims on them.
+//! The task that maintains the sessions of a client and the claims on them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,40 +20,40 @@ use crate::sessions::session::Session;
 use crate::waiting::waiters::Waiters;
 use crate::wire::server::Server;
 
-/// Interval of the keeper's looks. A claim that ends by itself lasts for so much longer.
+/// Interval of the keeper's looks. An expiring claim lasts for this much longer.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A session is renewed after a third of its TTL. If that fails, it is tried again after this span.
+/// Pause after a failed renewal of a session. A session is renewed after a third of its TTL.
 const RENEW_AGAIN: Duration = Duration::from_millis(500);
 
-/// Interval at which the keeper looks at all places of the client in queues (C28): with the time of a request, within
-/// the second after which a waiter looks by itself.
+/// Interval at which the keeper looks at all places of the client in queues (C28). With the time of a request, it is
+/// within the second after which a waiter looks itself.
 const POLL_EVERY: Duration = Duration::from_millis(800);
 
-/// Longest time of one renewal of a session. A further one is sent meanwhile.
+/// Longest time of one renewal of a session. Another one is sent meanwhile.
 const RENEW_LIMIT: Duration = Duration::from_secs(2);
 
-/// Longest time of the deletion of a claim that is over. Then it is sent again.
+/// Longest time of the deletion of an ended claim. Then it is sent again.
 const END_LIMIT: Duration = Duration::from_secs(1);
 
-/// A session that nobody has used for so long is ended.
+/// Time after which an unused session is ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 
-/// Interval at which a client that turned to another member looks if the one that it prefers answers again.
+/// Interval at which a client on another member checks if its preferred member answers again.
 const COME_HOME_EVERY: Duration = Duration::from_secs(10);
 
-/// The keys on a session are compared with what is known of them once in its TTL, and not more often
-/// than this.
+/// Least interval at which the keys on a session are compared with the known claims: once in its TTL, but not more
+/// often than this.
 const CENSUS_EVERY: Duration = Duration::from_secs(10);
 
 /// Longest time of the last revocations of a client that was dropped.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
-/// Renews the sessions of a client, ends those that it does not use, and deletes the keys of claims that
-/// nobody believes in any more.
+/// Renews the sessions of a client, ends the unused ones, and deletes the keys of claims in which nobody believes any
+/// more.
 ///
-/// It runs on the runtime that used the client last. Nobody depends on it for safety: who asks for a grant
-/// or a renewal makes sure that the session lasts.
+/// It runs on the runtime that used the client last. Safety does not depend on it: each request for a grant or a
+/// renewal makes sure that the session lasts.
 pub(crate) struct Keeper {
     shared: Arc<Shared>,
     open: watch::Sender<bool>,
@@ -66,7 +66,7 @@ struct Shared {
     waiters: Arc<Waiters>,
 }
 
-/// When something was last done with a session.
+/// Times of the last actions on a session.
 struct Attended {
     renewed: Moment,
     counted: Moment,
@@ -79,7 +79,7 @@ impl Keeper {
         Self { shared, open: watch::Sender::new(true), task: Mutex::default() }
     }
 
-    /// Starts the task, or starts it again if it has ended, or its runtime has.
+    /// Starts the task, or starts it again if it or its runtime has ended.
     pub(crate) fn ensure_running(&self) {
         let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
         if task.as_ref().is_none_or(JoinHandle::is_finished)
@@ -89,14 +89,13 @@ impl Keeper {
         }
     }
 
-    /// Ends the sessions that no claim hangs on, at once. A hold that was detached keeps its session: it
-    /// is to last for its TTL.
+    /// Ends the sessions without a claim at once. A detached hold keeps its session, since it must last for its TTL.
     pub(crate) async fn close(&self) -> Result<(), BackendError> {
         self.shared.end_unused().await
     }
 }
 
-/// The task ends by itself, once it has ended the sessions, or soon.
+/// The task ends by itself, soon, after it has ended the sessions.
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.open.send_replace(false);
@@ -108,7 +107,7 @@ impl Shared {
         let (mut jobs, mut attended) = (FuturesUnordered::new(), HashMap::new());
         let mut polled = SystemClock.now();
         let mut came_home = polled;
-        // This may be the second run: requests under way of the first have no answer.
+        // This may be the second run: requests in flight of the first have no answer.
         self.claims.no_deletion_is_sent();
         while *open.borrow_and_update() && !self.claims.is_empty() {
             let now = SystemClock.now();
@@ -153,7 +152,7 @@ impl Shared {
             jobs.extend(self.attend(session, last, now));
         }
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
-        // To see what is used costs a look at each claim.
+        // Finding the used sessions costs a look at each claim.
         if attended.values().any(is_idle) || self.claims.has_unrenewed() {
             let idle = |session: &Session| attended.get(&session.id()).is_some_and(is_idle);
             let idle = self.claims.take_unused(idle).into_iter();
@@ -185,8 +184,8 @@ impl Shared {
         jobs
     }
 
-    /// Ends a claim that nobody believes in any more: `max_hold`, a lease that nobody attaches, a waiter
-    /// that does not look. If its key has moved to the session of another client, it stays.
+    /// Ends a claim in which nobody believes any more: after `max_hold`, for a lease that nobody attached, or for a
+    /// waiter that does not look. If its key has moved to the session of another client, it stays.
     async fn end(self: Arc<Self>, claim: Expired) {
         let Expired { asked, revision, sessions } = claim;
         let leases = sessions.iter().map(|session| session.id());
@@ -199,15 +198,15 @@ impl Shared {
         }
     }
 
-    /// Deletes the keys on a session that are no claim of ours: a request wrote them that came after its
-    /// claim was over, and so late that the mark of its withdrawal was gone (C19).
+    /// Deletes the keys on a session that belong to none of our claims. They come from requests that arrived after
+    /// their claim was over, and after the mark of its withdrawal was gone (C19).
     async fn delete_orphans(self: Arc<Self>, session: Arc<Session>) {
         let Ok(census) = session.census().await else { return };
         let orphans = self.claims.unknown(census.keys());
         join_all(orphans.into_iter().map(|key| self.delete_orphan(&session, key))).await;
     }
 
-    /// Deletes a key as it was read. If a claim takes the key after that, it makes the key anew.
+    /// Deletes a key as it was read. A later claim with the same key makes the key anew.
     async fn delete_orphan(&self, session: &Session, key: Vec<u8>) {
         let read = self.server.txn(requests::read([key])).await;
         let Ok(Some(Some(claim))) =
@@ -231,7 +230,7 @@ impl Shared {
         let _ = timeout(RENEW_LIMIT, self.end_session(session)).await;
     }
 
-    /// Ends a session that was taken out. If that fails, it is tried again.
+    /// Ends a session that was removed. After a failure it is tried again.
     async fn end_session(&self, session: Arc<Session>) -> Result<(), BackendError> {
         let ended = session.revoke().await;
         if ended.is_err() {
@@ -241,7 +240,7 @@ impl Shared {
     }
 }
 
-/// Looks at all places of the client in queues, so that no waiter has to.
+/// Looks at all places of the client in queues, so that no waiter must look itself.
 async fn poll(waiters: Arc<Waiters>) {
     let _ = timeout(RENEW_LIMIT, waiters.look()).await;
 }

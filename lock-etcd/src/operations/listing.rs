@@ -1,4 +1,4 @@
-//! Looking at locks from outside.
+//! Inspects locks from outside.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::protocol::requests;
 use crate::protocol::standing::holders;
 use crate::wire::error::unreadable;
 
-/// Number of keys that one request of a listing reads: far less than the 4 MiB that an answer may have.
+/// Number of keys that one request of a listing reads: an answer stays far below its limit of 4 MiB.
 const PAGE: i64 = 1000;
 
 /// Number of leases that are asked for at once.
 const AT_ONCE: usize = 64;
 
-/// Remaining times of leases unless they are renewed, and the floor of tokens at that time.
+/// Remaining times of leases without a renewal, and the floor of tokens at that time.
 pub(crate) struct Left {
     leases: HashMap<i64, Option<Duration>>,
-    /// `None` where nobody holds.
+    /// `None` if nobody holds.
     floor: Option<Floor>,
 }
 
@@ -39,7 +39,7 @@ impl Cluster {
     pub(crate) async fn claims_on(&self, name: &LockName) -> Result<Claims, BackendError> {
         let (first, count) = self.first(name).await?;
         match first {
-            // Only those of other kinds hold it beside each other.
+            // Only claims of these kinds hold it beside each other.
             Some(first) if first.kind() != Kind::Exclusive => {
                 let all = self.claims_of(self.root.claims(name)).await?.remove(name);
                 Ok(Claims::of(all.unwrap_or_default()))
@@ -48,7 +48,8 @@ impl Cluster {
         }
     }
 
-    /// The key of the claim of `owner`. Another client may have made it: then all claims on the lock are read.
+    /// Returns the key of the claim of `owner`. If another client has made the claim, this reads all claims on the
+    /// lock.
     pub(crate) async fn key_of(
         &self,
         name: &LockName,
@@ -62,7 +63,7 @@ impl Cluster {
         Ok(found.and_then(|claim| str::from_utf8(&claim.key).ok().map(Arc::from)))
     }
 
-    /// The claim of `owner` among all those on the lock.
+    /// Finds the claim of `owner` among all claims on the lock.
     pub(crate) async fn find(
         &self,
         name: &LockName,
@@ -73,7 +74,7 @@ impl Cluster {
         Ok(claims.find(|claim| claim.value.owner == Some(owner)))
     }
 
-    /// The first of the claims on a lock, and how many there are.
+    /// Returns the first of the claims on a lock, and their number.
     async fn first(&self, name: &LockName) -> Result<(Option<StoredClaim>, u64), BackendError> {
         let range = self.root.claims(name);
         let get =
@@ -100,7 +101,7 @@ impl Cluster {
         claims: impl IntoIterator<Item = &StoredClaim>,
     ) -> Result<Left, BackendError> {
         let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
-        // Read after the claims: a holder that is shown may have a greater token then, and never a smaller one.
+        // Read after the claims: a shown token may then be too great, but never too small.
         let floor = match leases.is_empty() {
             true => None,
             false => Some(self.floors.get_anew().await?),
@@ -110,19 +111,19 @@ impl Cluster {
         Ok(Left { leases, floor })
     }
 
-    /// Reads the longest time for which the server keeps a lease unless it is renewed; `None` if it does not tell, or
-    /// there is no lease.
+    /// Reads the longest time for which the server keeps a lease without a renewal; `None` if the server does not
+    /// report it, or there is no lease.
     pub(crate) async fn left(&self, lease: i64) -> Option<Duration> {
         if lease == 0 {
             return None;
         }
         let ask = |mut client: Client| async move { client.lease_time_to_live(lease, None).await };
         let seconds = self.server.request(ask).await.ok()?.ttl();
-        // The server tells whole seconds, rounded down. A lease that is gone has -1 left.
+        // The server reports whole seconds, rounded down. A lost lease has -1 left.
         Some(Duration::from_secs(seconds.saturating_add(1).max(0).unsigned_abs()))
     }
 
-    /// The locks whose names start with `start`, sorted by name.
+    /// Returns the locks whose names start with `start`, sorted by name.
     pub(crate) async fn list_held(
         &self,
         start: &str,
@@ -130,14 +131,14 @@ impl Cluster {
     ) -> Result<Vec<LockState>, BackendError> {
         let claims = self.claims_of(self.root.starting_with(start)).await?.into_iter();
         let claims = claims.map(|(name, claims)| (name, Claims::of(claims)));
-        // One whose first claim has yet to take its slots is held by nobody.
+        // Nobody holds a lock whose first claim has no slots yet.
         let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
         let held: Vec<_> = held.collect();
         let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await?;
         held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect()
     }
 
-    /// All claims whose keys start with `range`, page by page, in the order of their keys.
+    /// Returns all claims whose keys start with `range`, page by page, in the order of their keys.
     async fn claims_of(
         &self,
         range: String,
@@ -152,7 +153,7 @@ impl Cluster {
             let page = self.server.on_store(get).await?;
             for pair in page.kvs() {
                 let entry = StoredClaim::of(pair);
-                // Beside all locks, or of a name that no lock has.
+                // Skips keys outside of all locks, and names that no lock can have.
                 if let Some(name) = self.root.read(&entry.key) {
                     found.entry(name).or_default().push(entry);
                 }
@@ -166,14 +167,14 @@ impl Cluster {
 }
 
 impl Left {
-    /// Describes the holder of a lock, by a claim that holds it.
+    /// Describes the holder of a lock, from its claim.
     pub(crate) fn holder(&self, entry: &StoredClaim) -> Result<Holder, BackendError> {
         let left = self.leases.get(&entry.lease).copied().flatten();
         let Some(owner) = entry.value.owner else { return Ok(Holder::foreign(left)) };
         let floor = self.floor.ok_or_else(|| unreadable("the floor of tokens"))?;
         let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
         let mut holder = Holder::ours(owner, floor.token(entry.revision)?, left, value.label);
-        // C45: by the holder's clock, since etcd tells no wall time.
+        // C45: the holder's clock, since etcd tells no wall time.
         holder.since = value.since;
         Ok(holder.of_kind(value.kind, value.slots))
     }
@@ -181,7 +182,7 @@ impl Left {
 
 /// The claims on one lock.
 pub(crate) struct Claims {
-    /// The claims that hold it, in the order of their grants.
+    /// The claims that hold the lock, in the order of their grants.
     pub(crate) holders: Vec<StoredClaim>,
     count: u64,
 }
@@ -193,7 +194,7 @@ impl Claims {
     }
 }
 
-/// The end of the range of keys that start with `start`, which ends with a byte of UTF-8.
+/// Returns the end of the range of keys that start with `start`, which ends with a byte of UTF-8.
 fn after_all_that_start_with(start: &[u8]) -> Vec<u8> {
     let mut end = start.to_vec();
     if let Some(last) = end.last_mut() {

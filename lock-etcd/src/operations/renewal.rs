@@ -1,8 +1,8 @@
-//! Extending holds: the session is renewed for all of them at once, and each proves that it is there.
+//! Extends holds: one renewal of the session for all of them, and a proof for each that its key exists.
 //!
-//! A session that was renewed proves nothing of a hold: its key may have been deleted, and some versions
-//! of etcd confirm leases that have expired (etcd#14758). So the key is the proof. One request reads the keys of
-//! [`BATCH`] holds, those that are to be extended and no others.
+//! The renewal of a session proves nothing for a hold: its key may have been deleted, and some versions of etcd
+//! confirm expired leases (etcd#14758). So the key is the proof. One request reads the keys of [`BATCH`] holds, and
+//! no others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ const BATCH: usize = 100;
 
 type Answer = Result<Extension, BackendError>;
 
-/// A hold that is to last longer.
+/// A hold to extend.
 struct Hold<'a> {
     renewal: &'a Renewal,
     /// The revision in which its key was made.
     revision: i64,
     key: Arc<str>,
-    /// The session that it is to be on; `None` if nobody believed in the hold any more, and its deletion is under way.
+    /// The session for its key; `None` if nobody believed in the hold any more, and its deletion is in flight.
     session: Option<Arc<Session>>,
 }
 
@@ -57,7 +57,7 @@ impl Cluster {
         renewals.iter().map(|renewal| answer(renewal).unwrap_or(Ok(Extension::Lost))).collect()
     }
 
-    /// The key and the session of a hold; `None` if there is no such hold.
+    /// Returns the key and the session of a hold; `None` if there is no such hold.
     async fn hold<'a>(&self, renewal: &'a Renewal) -> Result<Option<Hold<'a>>, BackendError> {
         let Some(key) = self.key_of(&renewal.name, renewal.owner).await? else { return Ok(None) };
         self.floors.get().await?;
@@ -66,7 +66,7 @@ impl Cluster {
         Ok(Some(Hold { renewal, revision, key, session }))
     }
 
-    /// Extends holds that are to be on one session, or that are being deleted.
+    /// Extends holds of one session, or holds that are being deleted.
     async fn extend_batch(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
         let ttl = holds.iter().map(|hold| hold.renewal.ttl.as_duration()).max().unwrap_or_default();
         if let Some(session) = holds.first().and_then(|first| first.session.as_ref())
@@ -78,7 +78,7 @@ impl Cluster {
         join_all(proven).await.into_iter().flatten().collect()
     }
 
-    /// Reads the keys of at most [`BATCH`] holds, and moves those that are not on their session.
+    /// Reads the keys of at most [`BATCH`] holds, and moves those on other sessions.
     async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
         let read = requests::prove(holds.iter().map(|hold| hold.key.as_bytes()));
         match self.server.txn(read).await.and_then(|answer| entries(&answer)) {
@@ -104,7 +104,7 @@ impl Cluster {
                     return Ok(Extension::Extended(session.left(asked)));
                 }
             }
-            // Until the key is gone, the deletion may yet fail, or another client may have taken the hold over.
+            // Until the key is gone, the deletion may still fail, or another client may have taken the hold over.
             (Some(_), None) => return Err(overtaken("the hold is being deleted")),
             (None, _) => {}
         }
@@ -112,7 +112,7 @@ impl Cluster {
         Ok(Extension::Lost)
     }
 
-    /// [Settles](Self::settle) a hold of which the value was not read.
+    /// [Settles](Self::settle) a hold whose value was not read.
     async fn settle_seen(
         &self,
         owner: OwnerId,
@@ -129,7 +129,8 @@ impl Cluster {
         }
     }
 
-    /// Lets the key of a hold, as it was seen, be on its session and say that it is held; false if the hold is over.
+    /// Puts the key of a hold, as it was seen, on its session, and writes that it is held. Returns false if the hold
+    /// is over.
     pub(crate) async fn settle(
         &self,
         owner: OwnerId,
@@ -144,7 +145,7 @@ impl Cluster {
                 true => requests::reattach(seen, to),
                 false => requests::claim(seen, to),
             };
-            // C41: once its work has ended, it is nobody's.
+            // C41: a hold whose work has ended belongs to nobody.
             let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
                 return Ok(false);
             };
@@ -161,8 +162,8 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// Returns true if the lease that a key is on lasts longer than its session does once it is renewed: then the key
-    /// stays (C10). It is the lease of another client that made the hold last longer (C41), or of an extension that
+    /// Returns true if the lease of a key lasts longer than its session would after a renewal: then the key stays
+    /// (C10). It may be the lease of another client that made the hold last longer (C41), or of an extension that
     /// overtook this one.
     async fn outlasts(&self, owner: OwnerId, lease: i64, session: &Session) -> bool {
         let left = match self.claims.left_on(owner, lease) {
@@ -193,7 +194,7 @@ mod tests {
     use crate::layout::keys::Root;
     use crate::options::Target;
 
-    /// C8: while its deletion is under way, another client may have taken the hold over. So the server is asked.
+    /// C8: another client may have taken the hold over while its deletion is in flight. So the server is asked.
     #[tokio::test]
     async fn c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so() {
         let endpoints = vec!["127.0.0.1:1".to_owned()];

@@ -1,12 +1,12 @@
-//! Runs once: holds that outlast their work, and records of runs. Each is on a lease of its own, which nobody
-//! renews, so that it ends by the server's clock.
+//! Runs once: holds that outlast their work, and records of runs. Each has a separate lease that nobody renews, so
+//! that it expires by the server's clock.
 //!
 //! ```text
 //!   held ── release_after ──▶ retired: its value says so, its place stays ── the lease ends ──▶ free
 //!     └──── record ─────────▶ a key of the run ── the lease ends ──▶ forgotten
 //! ```
 //!
-//! A lease that is granted for a step that is then not done is revoked, or ends by itself.
+//! If the step after a lease's grant fails, the lease is revoked, or expires.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ impl Cluster {
         }
     }
 
-    /// Records a run that ended well, if its hold is in force (C42).
+    /// Records a successful run, if its hold is still valid (C42).
     pub(crate) async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let Some(own) = self.key_of(&record.name, record.owner).await? else {
             return Ok(Recording::Lost);
@@ -85,7 +85,7 @@ impl Cluster {
         token.map(Some).ok_or_else(|| not_understood(&run, "the record of a run", remedy))
     }
 
-    /// The runs of a lock. A record that is not understood is none of ours.
+    /// Returns the runs of a lock. A record that is not understood is not ours, and is skipped.
     pub(crate) async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         let prefix = self.root.runs(name);
         let options = GetOptions::new().with_prefix();
@@ -98,7 +98,7 @@ impl Cluster {
         Ok(found.kvs().iter().filter_map(run).collect())
     }
 
-    /// Forgets a run. Its lease, on which nothing is left, ends by itself.
+    /// Removes the record of a run. Its empty lease expires.
     pub(crate) async fn forget(
         &self,
         name: &LockName,
@@ -109,8 +109,8 @@ impl Cluster {
         Ok(self.server.on_store(delete).await?.deleted() > 0)
     }
 
-    /// Carries out what puts a key on a lease of its own, which lasts for `span` from now at least. Tells whether
-    /// it was done.
+    /// Carries out a transaction that puts a key on a new lease, which lasts for at least `span` from now. Returns
+    /// true if the transaction succeeded.
     async fn on_own_lease(
         &self,
         span: Duration,
@@ -121,7 +121,7 @@ impl Cluster {
         lease.last_for(span).await?;
         let done = done(&self.server.txn(put(lease.id())).await?)?;
         if !done {
-            // Nothing is on it. If it is not revoked, it ends by itself.
+            // The lease has no key. If it is not revoked, it expires.
             let _ = lease.revoke().await;
         }
         Ok(done)

@@ -12,12 +12,12 @@ use crate::protocol::view::entries;
 use crate::wire::answer::Answer;
 use crate::wire::error::unreadable;
 
-/// Number of locks that one transaction takes. The server makes up to 128 comparisons: two for each lock, and one of
-/// the floor.
+/// Number of locks that one transaction acquires. The server makes up to 128 comparisons: two for each lock, and one
+/// for the floor.
 const AT_ONCE: usize = 60;
 
 impl Cluster {
-    /// Takes those at the front of `claims` that nobody has a claim on.
+    /// Acquires the locks at the front of `claims` on which nobody has a claim.
     pub(crate) async fn take_while_free(
         &self,
         claims: &[Claim],
@@ -34,8 +34,8 @@ impl Cluster {
         Ok(grants)
     }
 
-    /// Takes all by one transaction, if nobody has a claim on any. Otherwise that transaction tells how many at the front
-    /// are free, and a second one takes those.
+    /// Acquires all locks by one transaction, if nobody has a claim on any of them. Otherwise its answer shows how
+    /// many at the front are free, and a second transaction acquires those.
     async fn take_front(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let floor = self.floors.get().await?;
         let tries: Vec<_> = claims.iter().map(|claim| self.begin(claim, floor)).collect();
@@ -47,7 +47,7 @@ impl Cluster {
         let free = tries.iter().zip(&seen).take_while(|(_, first)| first.is_none()).count();
         let (front, rest) = tries.split_at(free);
         rest.iter().zip(seen.iter().skip(free)).for_each(|(this, first)| self.refused(this, first));
-        // If all seem to be free, one of the claims was withdrawn, or another came and went.
+        // If all seem free, one of the claims was withdrawn, or another claim came and went.
         if !front.is_empty() && !rest.is_empty() {
             let answer = self.take_all(front).await?;
             if answer.succeeded {
@@ -77,14 +77,14 @@ impl Cluster {
     }
 
     fn all_taken(&self, tries: &[Try<'_>], answer: &Answer) -> Result<Vec<Grant>, BackendError> {
-        // The keys were made in one revision, which makes the token of each.
+        // All keys were made in one revision, which gives the token of each.
         let grant =
             |this: &Try<'_>| self.taken(this, answer.revision, first_slots(this.claim.kind));
         tries.iter().map(grant).collect()
     }
 
-    /// The claim did not get the lock, on which `first` was made first: its own, if an earlier request of it took the
-    /// lock.
+    /// Notes a claim that did not get the lock. `first` is the first claim on the lock: it may be its own, if an
+    /// earlier request of it acquired the lock.
     fn refused(&self, this: &Try<'_>, first: &Option<StoredClaim>) {
         let is_own = |first: &StoredClaim| first.key == this.keys.own.as_bytes();
         let waits = self.waiters.place(this.claim.owner).is_some();

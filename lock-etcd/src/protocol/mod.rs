@@ -1,4 +1,4 @@
-//! The transactions, and what their answers say of a lock.
+//! The transactions, and the views of a lock in their answers.
 
 pub(crate) mod floor;
 pub(crate) mod requests;

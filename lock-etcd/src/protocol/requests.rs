@@ -30,9 +30,9 @@ impl ClaimKeys {
     }
 }
 
-/// Takes the lock on a lease if nobody has a claim on it, or if a shared claim finds none but shared ones. Else it
-/// takes a place in the queue on the same lease, if the claim waits and has no place yet, and looks. A claim that was
-/// withdrawn gets neither (C19).
+/// Takes the lock on a lease if nobody has a claim on it. A shared claim also takes it if all claims are shared.
+/// Otherwise, if the claim waits and has no place yet, it takes a place in the queue on the same lease, and looks. A
+/// withdrawn claim gets neither (C19).
 pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) -> Txn {
     let (kind, is_wanted) = (claim.kind, is_wanted(keys));
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
@@ -48,7 +48,7 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) ->
         TxnOp::txn(queue)
     });
     if kind == Kind::Shared {
-        // C34: not past any other, be it one that waits.
+        // C34: it passes no claim of another kind, even one that waits.
         let all_shared = Compare::value(&*keys.range, CompareOp::Greater, value::BELOW_SHARED);
         let beside = Txn::new()
             .when([all_shared.with_prefix(), absent, is_wanted.clone()])
@@ -60,8 +60,8 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) ->
     Txn::new().when(is_free(keys)).and_then([take]).or_else(otherwise)
 }
 
-/// Takes all of these locks, each on a lease, if nobody has a claim on any of them (C39). Else it reads the claim on
-/// each that was made first. A claim that was withdrawn gets none (C19).
+/// Takes all of these locks, each on a lease, if nobody has a claim on any of them (C39). Otherwise it reads the
+/// first claim on each. A withdrawn claim gets none (C19).
 pub(crate) fn take_all<'a>(tries: impl Iterator<Item = (&'a ClaimKeys, &'a Claim, i64)>) -> Txn {
     let (mut free, mut takes, mut otherwise) = (Vec::new(), Vec::new(), Vec::new());
     for (keys, claim, hold) in tries {
@@ -72,13 +72,13 @@ pub(crate) fn take_all<'a>(tries: impl Iterator<Item = (&'a ClaimKeys, &'a Claim
     Txn::new().when(free).and_then(takes).or_else(otherwise)
 }
 
-/// Nobody has a claim on the lock, and our own was not withdrawn.
+/// Returns the conditions that nobody has a claim on the lock, and that our claim was not withdrawn.
 fn is_free(keys: &ClaimKeys) -> [Compare; 2] {
     let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();
     [nobody, is_wanted(keys)]
 }
 
-/// Makes the claim the holder, which has nobody before it.
+/// Makes the claim the holder. No claim is before it.
 fn take(keys: &ClaimKeys, claim: &Claim, hold: i64) -> TxnOp {
     put(keys, value::of_holder(claim, &first_slots(claim.kind), SystemTime::now()), hold)
 }
@@ -87,8 +87,8 @@ fn put(keys: &ClaimKeys, value: Vec<u8>, lease: i64) -> TxnOp {
     TxnOp::put(&*keys.own, value, Some(PutOptions::new().with_lease(lease)))
 }
 
-/// Writes the slots of a claim on permits, by which it holds, on the lease `hold`: of a claim with a place,
-/// if nobody has touched its key since it looked; of one without, if nobody has come since it looked.
+/// Writes the slots of a claim on permits, which then holds, on the lease `hold`. A claim with a place needs an
+/// unchanged key since its look; a claim without a place needs that no claim was made since its look.
 pub(crate) fn take_slots(
     keys: &ClaimKeys,
     claim: &Claim,
@@ -109,22 +109,22 @@ pub(crate) fn take_slots(
     Txn::new().when(unchanged).and_then([put(keys, value, hold)])
 }
 
-/// The claim was not withdrawn (C19).
+/// Returns the condition that the claim was not withdrawn (C19).
 fn is_wanted(keys: &ClaimKeys) -> Compare {
     Compare::create_revision(&*keys.withdrawn, CompareOp::Equal, 0)
 }
 
-/// Looks at the place of a claim that has one, and at all before it: the server reads the whole queue.
+/// Looks at the place of a claim, and at all before it: the server reads the whole queue.
 pub(crate) fn look(keys: &ClaimKeys, kind: Kind, revision: i64) -> Txn {
     Txn::new().and_then(view(keys, kind, Some(revision)))
 }
 
-/// Reads the own key, the holder's, and the claims up to our own, as far as [`read_before`] says. A place
-/// that was taken in the same transaction is the latest of all.
+/// Reads the own key, the holder's, and the claims up to our own, at most as many as [`read_before`]. A place that
+/// was taken in the same transaction is the latest of all.
 fn view(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Vec<TxnOp> {
     let before = GetOptions::new().with_prefix().with_limit(read_before(kind));
     let mut before = match kind {
-        // Whoever is not shared comes first.
+        // Claims of other kinds come first.
         Kind::Shared => before.with_sort(SortTarget::Value, SortOrder::Ascend),
         // The latest come first.
         Kind::OneOf(_) => before.with_sort(SortTarget::Create, SortOrder::Descend),
@@ -140,15 +140,15 @@ fn view(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Vec<TxnOp> {
     ]
 }
 
-/// The claim that was made first: the holder's.
+/// Returns the options to read the first claim: the holder's.
 pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// Most claims of the front of a queue that a waiter reads: enough to know all claims before them.
+/// Most claims at the front of a queue that a waiter reads: enough to know all claims before them.
 pub(crate) const FRONT: usize = COUNTED as usize;
 
-/// Reads the claims that were made first, before the place that was made in this revision.
+/// Reads the first claims, before the place that was made in this revision.
 pub(crate) fn front(keys: &ClaimKeys, revision: i64) -> (String, GetOptions) {
     let options = first().with_limit(i64::from(COUNTED)).with_max_create_revision(revision - 1);
     (keys.range.clone(), options)
@@ -159,7 +159,7 @@ pub(crate) fn read(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Txn {
     read_each(keys, GetOptions::new())
 }
 
-/// Reads which claims there are, without their values: what proves holds.
+/// Reads several claims without their values, as proof of holds.
 pub(crate) fn prove(keys: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Txn {
     read_each(keys, GetOptions::new().with_keys_only())
 }
@@ -177,15 +177,15 @@ pub(crate) fn overtake<'a>(claims: impl Iterator<Item = &'a StoredClaim> + Clone
     Txn::new().when(unchanged.collect::<Vec<_>>()).and_then(deletions.collect::<Vec<_>>())
 }
 
-/// Writes a place as it is, if nobody has written to it since it was taken in this revision.
+/// Rewrites a place unchanged, if nobody has written to it since it was taken in this revision.
 pub(crate) fn touch(key: &str, revision: i64, lease: i64) -> Txn {
     let unchanged = Compare::mod_revision(key, CompareOp::Equal, revision);
     let options = PutOptions::new().with_lease(lease).with_ignore_value();
     Txn::new().when([unchanged]).and_then([TxnOp::put(key, "", Some(options))])
 }
 
-/// Writes into the key of a hold that came by its place that it is held, on the lease `to`, if nobody has written to it
-/// since it was read. Otherwise it reads the key. The create revision stays.
+/// Writes into the key of a hold that came from its place that it is held, on the lease `to`, if nobody has written
+/// to it since it was read. Otherwise it reads the key. The create revision stays.
 pub(crate) fn claim(place: &StoredClaim, to: i64) -> Txn {
     let key = &*place.key;
     let unchanged = Compare::mod_revision(key, CompareOp::Equal, place.modified);
@@ -209,8 +209,8 @@ pub(crate) fn reattach(hold: &StoredClaim, to: i64) -> Txn {
     unless_retired(key, moved.or_else([TxnOp::get(key, None)]))
 }
 
-/// Carries out `txn`, unless the claim is a hold that outlasts its work (C41). What came of it is read by
-/// [`view::unless_retired`](crate::protocol::view::unless_retired).
+/// Carries out `txn`, unless the claim is a hold that outlasts its work (C41).
+/// [`view::unless_retired`](crate::protocol::view::unless_retired) reads the outcome.
 fn unless_retired(key: impl Into<Vec<u8>> + Clone, txn: Txn) -> Txn {
     Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])
 }
@@ -220,8 +220,8 @@ fn is_retired(key: impl Into<Vec<u8>> + Clone) -> [Compare; 2] {
     [above, Compare::value(key, CompareOp::Less, value::ABOVE_RETIRED)]
 }
 
-/// Leaves a hold that was seen, with this value, to nobody, on a lease of its own (C41), if it is there and the first of all claims
-/// on the lock. The create revision stays, and so does its place before those that wait.
+/// Leaves a hold with this value to nobody, on a separate lease (C41), if it exists and is the first of all claims on
+/// the lock. The create revision stays, and so does its place before the waiters.
 pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
     let revision = held.revision;
     let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
@@ -231,7 +231,7 @@ pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
     Txn::new().when([same_hold, is_first]).and_then([put])
 }
 
-/// Records a run under a key of its own, if its hold is in force under its token (C42).
+/// Records a run in a separate key, if its hold is still valid with its token (C42).
 pub(crate) fn record(own: &str, revision: i64, run: &str, token: FencingToken, lease: i64) -> Txn {
     let same_hold = Compare::create_revision(own, CompareOp::Equal, revision);
     let options = Some(PutOptions::new().with_lease(lease));
@@ -239,8 +239,8 @@ pub(crate) fn record(own: &str, revision: i64, run: &str, token: FencingToken, l
     unless_retired(own, Txn::new().when([same_hold]).and_then([put]))
 }
 
-/// Takes a claim back: no request of it that comes later is carried out while the mark is there (C19). A hold
-/// that outlasts its work stays (C41).
+/// Withdraws a claim: while the mark exists, no later request of the claim is carried out (C19). A hold that outlasts
+/// its work stays (C41).
 pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i64) -> Txn {
     let options = Some(PutOptions::new().with_lease(lease));
     let mark = TxnOp::put(root.withdrawn(owner), "", options);
@@ -249,25 +249,25 @@ pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i6
     Txn::new().when(is_retired(own)).and_then([mark.clone()]).or_else([delete, mark])
 }
 
-/// Ends the hold that was made in this revision, and no later one that has its key.
+/// Ends the hold that was made in this revision, and no later hold with the same key.
 pub(crate) fn release(key: &str, revision: i64) -> Txn {
     let same = Compare::create_revision(key, CompareOp::Equal, revision);
     Txn::new().when([same]).and_then([TxnOp::delete(key, None)])
 }
 
-/// Deletes a claim's key if it is still the one that was seen, and tells what it was.
+/// Deletes a claim's key if it is still the seen one, and reads its last value.
 pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.revision);
     let options = Some(DeleteOptions::new().with_prev_key());
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
 }
 
-/// The same, but of a hold that outlasts its work (C41).
+/// The same, except for a hold that outlasts its work (C41).
 pub(crate) fn delete_unless_retired(entry: &StoredClaim) -> Txn {
     unless_retired(&*entry.key, delete(entry))
 }
 
-/// Deletes a key if it is on one of the leases, and that of the claim of this revision, if one is given.
+/// Deletes a key if it is on one of the leases. With a revision, it must also be the claim of that revision.
 pub(crate) fn delete_if_on(
     key: &str,
     revision: Option<i64>,

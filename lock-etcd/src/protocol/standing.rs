@@ -1,10 +1,10 @@
-//! Decides who holds a lock, by the claims on it alone.
+//! Decides on the holders of a lock, only from the claims on it.
 //!
-//! Those who hold are the claims at the head of the queue that fit together (C33, C34). Claims before one
-//! only go, and none comes before it later. So a claim that holds goes on holding whatever others do, and
-//! two clients that decide at the same moment decide alike.
+//! The holders are the claims at the head of the queue that fit together (C33, C34). The claims before a claim can
+//! only go, and none comes before it later. So a holding claim goes on holding whatever others do, and two clients
+//! that decide at the same moment agree.
 //!
-//! A shared claim holds once no other kind is before it. A claim on permits holds once its slots are
+//! A shared claim holds once no claim of another kind is before it. A claim on permits holds once its slots are
 //! written in its key (C36):
 //!
 //! ```text
@@ -13,14 +13,14 @@
 //!                                ┃ of the three goes  ┃ has its slots, or is gone
 //! ```
 //!
-//! - Slots are written once, by the claim's own client, after a read in which all before it had theirs.
-//! - Those before it can only go after that read, and keep their slots until then.
-//! - Those after it take no slots before it has its own.
-//! - So a slot that was free in the read is free at the write, whoever else decides meanwhile.
-//! - If the key was withdrawn, evicted or has expired, the write finds it changed, and writes nothing.
+//! - The claim's own client writes the slots, once, after a read in which all claims before it had theirs.
+//! - After that read the claims before it can only go, and keep their slots until then.
+//! - The claims after it take no slots before it has its own.
+//! - So a slot that was free in the read is free at the write, whatever others decide meanwhile.
+//! - If the key was withdrawn, was evicted or has expired, the write finds it changed, and writes nothing.
 //!
-//! A claim without a place has nobody after it: it is written if no claim was made since its read. The order
-//! of the tokens is that of the grants, of all and of each slot (C35).
+//! A claim without a place has no claim after it: it is written if no claim was made since its read. The order of the
+//! tokens is that of the grants, for all together and for each slot (C35).
 
 use std::cmp::Reverse;
 
@@ -29,10 +29,10 @@ use lock_core::{Kind, Slots};
 
 use crate::layout::stored_claim::StoredClaim;
 
-/// Up to how many claims before ours in the queue are counted, and known by their keys.
+/// Most claims before ours in the queue that are counted, and known by their keys.
 pub(crate) const COUNTED: u16 = 16;
 
-/// Returns the number of claims that a claim of this kind reads: its own and those before it. On permits it reads as
+/// Returns the number of claims that a claim of this kind reads: its own and those before it. For permits it reads as
 /// many as could be granted beside each other, so that it knows all before it if it fits.
 pub(crate) fn read_before(kind: Kind) -> i64 {
     match kind {
@@ -41,7 +41,7 @@ pub(crate) fn read_before(kind: Kind) -> i64 {
     }
 }
 
-/// Standing of one of the claims on a lock, or of one that would be the last.
+/// Standing of one of the claims on a lock, or of a new claim behind them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Standing {
     /// The claim holds the lock.
@@ -53,21 +53,21 @@ pub(crate) enum Standing {
     Waits,
 }
 
-/// The claims before one, as far as they were read, the nearest first; of a shared claim, those of other
-/// kinds alone.
+/// The claims before a claim, as far as they were read, the nearest first; for a shared claim, only those of other
+/// kinds.
 #[derive(Debug)]
 pub(crate) struct Before {
     claims: Vec<StoredClaim>,
-    /// True if the list is whole.
+    /// True if the list is complete.
     is_whole: bool,
 }
 
-/// The claims in the way of one in its queue, the nearest first. Nobody can come before it later: the list
-/// only shrinks.
+/// The claims for which a claim must wait in its queue, the nearest first. No claim can come before it later: the
+/// list only shrinks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ahead {
     pub(crate) keys: Vec<Vec<u8>>,
-    /// True if the list is whole.
+    /// True if the list is complete.
     pub(crate) is_whole: bool,
     /// True if one of them holds the lock.
     has_holder: bool,
@@ -80,14 +80,14 @@ impl Ahead {
         self.is_whole.then(|| self.keys.len().saturating_sub(holders) as u64)
     }
 
-    /// Returns true if nobody is in our way, so that the lock is ours if our own claim is there.
+    /// Returns true if we wait for no claim, so that the lock is ours if our own claim exists.
     pub(crate) fn is_none(&self) -> bool {
         self.is_whole && self.keys.is_empty()
     }
 }
 
 impl Before {
-    /// Returns the claims of `read` that are before `own`; `None` if they cannot be told.
+    /// Returns the claims of `read` that are before `own`; `None` if they are not all known.
     pub(crate) fn of(
         kind: Kind,
         own: Option<&StoredClaim>,
@@ -107,7 +107,7 @@ impl Before {
             }
             (_, Some(own)) => {
                 let place = read.iter().position(|claim| claim.key == own.key)?;
-                // C36: one that was not read may have any slot.
+                // C36: a claim that was not read may have any slot.
                 let may_lack_holders = matches!(kind, Kind::OneOf(_)) && place > 0 && !is_all;
                 let claims = read.split_off(place + 1);
                 (!may_lack_holders).then_some(Self { claims, is_whole: is_all })
@@ -115,7 +115,7 @@ impl Before {
         }
     }
 
-    /// Returns the claims in the way of a claim of this kind. `first` is the first of all claims.
+    /// Returns the claims for which a claim of this kind must wait. `first` is the first of all claims.
     pub(crate) fn ahead(&self, kind: Kind, first: Option<&StoredClaim>) -> Ahead {
         let in_the_way = self.claims.iter().filter(|claim| is_in_the_way(kind, claim));
         let keys: Vec<_> = in_the_way.map(|claim| claim.key.clone()).collect();
@@ -125,7 +125,7 @@ impl Before {
 }
 
 impl Standing {
-    /// The standing of the claim `own`, or of a claim that would come after those that were read.
+    /// Returns the standing of the claim `own`, or of a new claim behind those that were read.
     pub(crate) fn of(
         kind: Kind,
         own: Option<&StoredClaim>,
@@ -147,15 +147,15 @@ impl Standing {
         }
     }
 
-    /// The standing of a claim on permits that has no slots yet.
+    /// Returns the standing of a claim on permits without slots.
     fn of_permits(kind: Kind, first: Option<&StoredClaim>, before: Option<&Before>) -> Self {
-        // C33: all who hold have the number of permits that the first has.
+        // C33: all holders have the first one's number of permits.
         let of = first.map_or(0, |first| first.kind().permits());
         if of > 0 && of != kind.permits() {
             return Self::Conflicts(of);
         }
         let Some(before) = before else { return Self::Waits };
-        // C34: also if it would fit.
+        // C34: even if it would fit.
         if before.claims.iter().any(|claim| is_in_the_way(kind, claim)) {
             return Self::Waits;
         }
@@ -168,7 +168,7 @@ impl Standing {
     }
 }
 
-/// Returns the claims on a lock that hold it; `claims` are in the order in which they were made.
+/// Returns the claims that hold a lock; `claims` are in the order of their creation.
 pub(crate) fn holders(claims: &[StoredClaim]) -> &[StoredClaim] {
     let Some(first) = claims.first() else { return claims };
     let held = match first.kind() {
@@ -178,12 +178,12 @@ pub(crate) fn holders(claims: &[StoredClaim]) -> &[StoredClaim] {
     &claims[..held]
 }
 
-/// The slots of a claim that nobody is before.
+/// Returns the slots of a claim without any claim before it.
 pub(crate) fn first_slots(kind: Kind) -> Slots {
     Slots::new(0..kind.slots())
 }
 
-/// Returns true if a claim of this kind waits for as long as `claim` is before it, as it is now.
+/// Returns true if a claim of this kind waits while `claim`, in its present state, is before it.
 fn is_in_the_way(kind: Kind, claim: &StoredClaim) -> bool {
     match kind {
         Kind::Shared => claim.kind() != Kind::Shared,
@@ -216,8 +216,8 @@ mod tests {
         }
     }
 
-    /// The standing of the claim `own` among `claims`, which are in the order in which they were made, if
-    /// as much is read as the server would tell.
+    /// Returns the standing of the claim `own` among `claims`, in the order of their creation, if the client reads as
+    /// much as the server would return.
     fn standing(kind: Kind, own: Option<usize>, claims: &[StoredClaim]) -> Standing {
         let mut read: Vec<_> = claims.iter().rev().cloned().collect();
         if kind == Kind::Shared {
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(holders(&claims[2..]), &claims[2..3]);
     }
 
-    /// However many writers come after it, and whether they are all read or not.
+    /// For any number of writers after it, and for partial reads.
     #[test]
     fn c34_a_reader_knows_when_it_does_not_know_all_before_it() {
         let mut claims: Vec<_> =
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(holders(&claims), &claims[..1]);
     }
 
-    /// C36: of those that are not read the slots are not known.
+    /// C36: the slots of claims that are not read are unknown.
     #[test]
     fn c36_a_claim_on_permits_sees_all_before_it_or_waits() {
         let permits = one_of(1, 3);
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "many came after it");
         assert_eq!(standing(permits, Some(2), &claims[..3]), Standing::Fits(Slots::new([2])));
         assert_eq!(standing(permits, None, &claims), Standing::Waits);
-        // Its own is read, and not all before it: the first, which has slot 0, is not.
+        // Its own claim is read, but not all before it: the first one, with slot 0, is missing.
         let held = (1..4).zip([0, 1, 2]).map(|(revision, slot)| claim(revision, permits, &[slot]));
         let waiting = (4..6).map(|revision| claim(revision, permits, &[]));
         let claims: Vec<_> = held.chain(waiting).collect();

@@ -15,7 +15,7 @@ const WHAT: &str = "what a claim sees";
 
 /// Outcome of entering.
 pub(crate) enum Entered {
-    /// The claim was put in this revision, as the only one: it holds.
+    /// The claim was put in this revision, as the only claim: it holds.
     Taken(i64),
     /// Others have claims.
     Seen(Box<View>),
@@ -26,16 +26,16 @@ pub(crate) struct View {
     pub(crate) own: Option<StoredClaim>,
     /// The claim that was made first.
     pub(crate) first: Option<StoredClaim>,
-    /// The claims in the way of our own; `None` if those that were read do not tell.
+    /// The claims for which our own must wait; `None` if too few were read to know.
     pub(crate) ahead: Option<Ahead>,
     /// Standing of our claim among these.
     pub(crate) standing: Standing,
-    /// The revision of the store in which this was so.
+    /// The revision of the store at the read.
     pub(crate) revision: i64,
 }
 
 impl View {
-    /// When this was so.
+    /// Returns the time of the read.
     pub(crate) fn at(&self) -> ServerTime {
         server_time(self.revision)
     }
@@ -49,7 +49,7 @@ impl View {
         let (latest, first, own) = (next()?, next()?, next()?);
         let entry = |pair: Option<&KeyValue>| pair.map(StoredClaim::of);
         let (first, own) = (entry(first.kvs().first()), entry(own.kvs().first()));
-        // C16: only a key that this claim wrote is its own.
+        // C16: a key is our claim's only if our claim wrote it.
         let own = own.filter(|own| own.value.owner == Some(owner));
         let read = latest.kvs().iter().map(StoredClaim::of).collect();
         let before = Before::of(kind, own.as_ref(), read);
@@ -59,7 +59,7 @@ impl View {
     }
 }
 
-/// Reads the answer to [`enter`](crate::protocol::requests::enter). The error may be that the claim was withdrawn.
+/// Reads the answer to [`enter`](crate::protocol::requests::enter). A withdrawn claim is an error.
 pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, BackendError> {
     if answer.succeeded {
         return Ok(Entered::Taken(answer.revision));
@@ -82,7 +82,7 @@ pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, Backe
     answer.parts.iter().map(entry).collect()
 }
 
-/// Returns the answer to a transaction that spares a hold which outlasts its work; `None` if it is such a hold.
+/// Returns the answer to a transaction that spares a hold which outlasts its work; `None` for such a hold.
 pub(crate) fn unless_retired(answer: &Answer) -> Result<Option<Answer>, BackendError> {
     match answer.succeeded {
         true => Ok(None),
@@ -95,8 +95,8 @@ pub(crate) fn only(found: &GetResponse) -> Option<StoredClaim> {
     found.kvs().first().map(StoredClaim::of)
 }
 
-/// Reads the answer to [`delete`](crate::protocol::requests::delete): the claim as it was in the end; `None` if it
-/// went by itself.
+/// Reads the answer to [`delete`](crate::protocol::requests::delete): the last state of the claim; `None` if it was
+/// gone already.
 pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendError> {
     match answer.parts.last() {
         Some(TxnOpResponse::Delete(deleted)) => Ok(deleted.prev_kvs().first().map(StoredClaim::of)),
@@ -105,8 +105,8 @@ pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendErr
     }
 }
 
-/// The revision as a clock: a nanosecond for each, which no server outruns. A span between two
-/// revisions is therefore never longer than the time that passed.
+/// Returns the revision as a clock: a nanosecond for each, which is faster than any server. So a span between two
+/// revisions is never longer than the time that passed.
 pub(crate) fn server_time(revision: i64) -> ServerTime {
     ServerTime(Duration::from_nanos(revision.unsigned_abs()))
 }

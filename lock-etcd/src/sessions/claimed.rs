@@ -22,19 +22,19 @@ pub(crate) struct Claimed {
     pub(crate) unanswered: u32,
     pub(crate) deletion: Deletion,
     pub(crate) ttl: Duration,
-    /// Nobody believes in it any more from then on.
+    /// The time from which on nobody believes in it any more.
     pub(crate) until: Moment,
-    /// The revision in which its key was made, once it holds. None while it waits.
+    /// The revision in which its key was made, once it holds. `None` while it waits.
     pub(crate) revision: Option<i64>,
-    /// True if it holds, and its value may not say so yet: it came by its place in a queue, or from another client.
+    /// True if it holds, but its value may not say so yet: it came from a place in a queue, or from another client.
     pub(crate) is_unclaimed: bool,
-    /// Session that its key is on, or goes to with its next renewal.
+    /// Session of its key, or the session to which its next renewal moves the key.
     pub(crate) session: Arc<Session>,
-    /// Sessions that its key may be on until it is seen on `session`: those that it was to leave for another TTL.
+    /// Sessions that may still have its key until it is seen on `session`: those that it left for another TTL.
     pub(crate) earlier: Vec<Arc<Session>>,
 }
 
-/// Deletion of a claim, because nobody believed in it any more. From its sending on the claim takes nothing.
+/// Deletion of a claim in which nobody believed any more. Once the deletion is sent, the claim takes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
     NotDue,
@@ -51,16 +51,16 @@ pub(crate) struct Asked {
     pub(crate) key: Arc<str>,
 }
 
-/// A claim that nobody believes in any more, of which the key is to be deleted.
+/// A claim in which nobody believes any more, whose key must be deleted.
 pub(crate) struct Expired {
     pub(crate) asked: Asked,
-    /// Of one that another client has made, which may use the key again.
+    /// Set for a claim that another client has made, which may reuse the key.
     pub(crate) revision: Option<i64>,
     pub(crate) sessions: Vec<Arc<Session>>,
 }
 
 impl Claimed {
-    /// A claim of this client, which is not asked for yet.
+    /// A claim of this client before its first request.
     pub(crate) fn new(key: Arc<str>, ttl: Duration, until: Moment, session: Arc<Session>) -> Self {
         let (unanswered, deletion, revision) = (0, Deletion::NotDue, None);
         let (is_unclaimed, earlier) = (false, Vec::new());
@@ -90,7 +90,7 @@ impl Claimed {
         Self { is_own: false, revision: Some(revision), is_unclaimed: true, ..new }
     }
 
-    /// Its key goes to this session. Until it is seen there, it may be on the one before.
+    /// Moves its key to this session. Until the key is seen there, it may be on the former one.
     pub(crate) fn goes_to(&mut self, session: &Arc<Session>) {
         let before = mem::replace(&mut self.session, session.clone());
         self.earlier.retain(|earlier| !earlier.is_gone() && earlier.id() != session.id());
@@ -99,7 +99,7 @@ impl Claimed {
         }
     }
 
-    /// All sessions that its key may be on.
+    /// Returns all sessions that may have its key.
     pub(crate) fn sessions(&self) -> impl Iterator<Item = &Arc<Session>> {
         self.earlier.iter().chain([&self.session])
     }
@@ -111,12 +111,12 @@ impl Claimed {
         }
     }
 
-    /// Returns true if it is the hold that was made in this revision, as far as it is known.
+    /// Returns true if it is the hold that was made in this revision, as far as is known.
     pub(crate) fn was_made_in(&self, revision: i64) -> bool {
         self.revision == Some(revision)
     }
 
-    /// Returns true if its deletion is due: it is over, and no answer to one may come.
+    /// Returns true if its deletion is due: it is over, and no answer to an earlier deletion may come.
     pub(crate) fn is_to_be_deleted(&self, now: Moment) -> bool {
         match self.deletion {
             Deletion::NotDue => now.has_reached(self.until),
@@ -125,14 +125,14 @@ impl Claimed {
         }
     }
 
-    /// An answer to its deletion comes no more, if one was sent.
+    /// Notes that no answer to its deletion will come, if one was sent.
     pub(crate) fn deletion_has_no_answer(&mut self) {
         if self.deletion == Deletion::Sent {
             self.deletion = Deletion::Unanswered;
         }
     }
 
-    /// Returns true if requests by this key may take something for it.
+    /// Returns true if requests with this key may acquire something for it.
     pub(crate) fn may_take_by(&self, key: &Arc<str>) -> bool {
         Arc::ptr_eq(&self.key, key) && self.deletion == Deletion::NotDue
     }
@@ -142,7 +142,7 @@ impl Claimed {
         Asked { owner, key: self.key.clone() }
     }
 
-    /// The deletion counts from now on: the claim may be forgotten before it is sent.
+    /// Notes the deletion, which counts from now on: the claim may be forgotten before it is sent.
     pub(crate) fn expired(&mut self, owner: OwnerId) -> Expired {
         self.deletion = Deletion::Sent;
         let revision = self.revision.filter(|_| !self.is_own);

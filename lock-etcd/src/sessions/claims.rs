@@ -1,8 +1,8 @@
 //! This client's knowledge of its own claims: the session of each, and its end.
 //!
-//! A session lives for as long as its client does, and with it all keys on it. So a claim that ends by
-//! itself has to be ended by the client: each has a moment of its own, which its attempts and renewals
-//! move. After that its key is deleted ([`Keeper`](crate::operations::keeper::Keeper)).
+//! A session lives as long as its client, with all its keys. So the client must end a claim that expires: each claim
+//! has an end, which its attempts and renewals move. After that the [`Keeper`](crate::operations::keeper::Keeper)
+//! deletes its key.
 
 use std::collections::{HashMap, HashSet};
 use std::process;
@@ -19,8 +19,8 @@ use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
 use crate::wire::server::Server;
 
-/// A session's lease is longer than the TTL of its claims by so much. So a claim finds its whole TTL on the
-/// session, although the session was not renewed at that very moment.
+/// Margin of a session's lease over the TTL of its claims. So a claim finds its whole TTL on the session, although
+/// the session was not renewed at that very moment.
 const MARGIN: Duration = Duration::from_secs(2);
 
 /// The claims of one client, and its sessions.
@@ -47,8 +47,8 @@ impl Claims {
         Self { server, root, known: Mutex::default() }
     }
 
-    /// Notes a claim before a request of it is sent: its session, and its key. A place in a queue stays on the session
-    /// that it is on, whatever the TTL is now.
+    /// Notes a claim, its session and its key before a request of it is sent. A place in a queue stays on its
+    /// session, whatever its present TTL is.
     pub(crate) fn begin(&self, claim: &Claim) -> (Arc<Session>, Arc<str>) {
         let Claim { owner, ttl, .. } = *claim;
         // A waiter looks again within this span, however short its TTL is.
@@ -67,8 +67,8 @@ impl Claims {
         (session, claimed.key.clone())
     }
 
-    /// Notes a hold before it is renewed, which was made in this revision: the session that it is to be on, which never
-    /// ends before the one it is on (C10). `None` if nobody believed in it any more, and its deletion is under way.
+    /// Notes a hold of this revision before its renewal, and returns its session, which never ends before its present
+    /// one (C10). `None` if nobody believed in the hold any more, and its deletion is in flight.
     pub(crate) fn renewing(
         &self,
         owner: OwnerId,
@@ -97,13 +97,13 @@ impl Claims {
         Ok(Some(session))
     }
 
-    /// The key of a claim.
+    /// Returns the key of a claim.
     pub(crate) fn key(&self, owner: OwnerId) -> Option<Arc<str>> {
         self.known().claims.get(&owner).map(|claimed| claimed.key.clone())
     }
 
-    /// A request is about to be sent for a claim that has this key. It could touch the key of a later claim, if it came
-    /// late.
+    /// Notes that a request is about to be sent for a claim with this key. If the request comes late, it could change
+    /// the key of a later claim.
     pub(crate) fn asks(&self, owner: OwnerId, key: &Arc<str>) -> Result<Asked, BackendError> {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
@@ -119,8 +119,8 @@ impl Claims {
         claimed.revision.filter(|_| is_meant).map(|revision| (claimed.key.clone(), revision))
     }
 
-    /// A request is about to be sent that ends a claim on this lock, if this client has made the claim. Until it is
-    /// forgotten, no other claim has its key.
+    /// Notes that a request is about to be sent that ends a claim on this lock, if this client has made the claim. No
+    /// other claim gets its key until it is forgotten.
     pub(crate) fn ends(&self, owner: OwnerId, range: &str) -> Option<Asked> {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner)?;
@@ -128,7 +128,7 @@ impl Claims {
         is_meant.then(|| claimed.asks(owner))
     }
 
-    /// Notes the answer to a request. Without an answer it may yet come.
+    /// Notes the answer to a request. A request without an answer may still come.
     pub(crate) fn answered<T>(&self, asked: &Asked, answer: &Result<T, BackendError>) {
         let is_over = |error: &BackendError| error.outcome() == Outcome::NotApplied;
         if answer.as_ref().err().is_none_or(is_over)
@@ -139,21 +139,21 @@ impl Claims {
         }
     }
 
-    /// Returns the remaining time of a session that the key of a claim may be on; `None` if it is none of this
-    /// client's.
+    /// Returns the remaining time of a session that may have the key of a claim; `None` if it is no session of this
+    /// client.
     pub(crate) fn left_on(&self, owner: OwnerId, lease: i64) -> Option<Duration> {
         let known = self.known();
         let on = known.claims.get(&owner)?.sessions().find(|session| session.id() == lease)?;
         Some(on.left(SystemClock.now()))
     }
 
-    /// The claim that has this key holds the lock from now on: whether it does. It may be over, and begun anew with
-    /// another key.
+    /// Notes that the claim with this key holds the lock from now on. Returns false if the claim is over, and begun
+    /// anew with another key.
     pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
         self.holds(owner, key, revision, false)
     }
 
-    /// Notes a hold that came by its place: the claims before it are gone, and its value does not say so yet.
+    /// Notes a hold that came from its place: the claims before it are gone, and its value does not say so yet.
     pub(crate) fn came_first(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
         self.holds(owner, key, revision, true)
     }
@@ -167,7 +167,7 @@ impl Claims {
         true
     }
 
-    /// The key of a hold was seen on the session that it was to be on, and says that it is held.
+    /// Notes that the key of a hold was seen on its session, with a value that says that it is held.
     pub(crate) fn settled(&self, owner: OwnerId) {
         if let Some(claimed) = self.known().claims.get_mut(&owner) {
             claimed.is_unclaimed = false;
@@ -180,7 +180,8 @@ impl Claims {
         self.known().claims.get(&owner).is_some_and(|claimed| claimed.is_unclaimed)
     }
 
-    /// The server has nothing of the claim on this lock any more. Its key is used again, if nothing can touch it late.
+    /// Notes that the server has nothing of the claim on this lock any more. Its key is reused, if no late request
+    /// can change it.
     pub(crate) fn forget(&self, owner: OwnerId, range: &str) {
         let mut known = self.known();
         if known.claims.get(&owner).is_some_and(|claimed| claimed.key.starts_with(range)) {
@@ -188,13 +189,13 @@ impl Claims {
         }
     }
 
-    /// The claim is over. Something may touch its key late, or is on it yet.
+    /// Notes that the claim is over. A late request may change its key, or the key may still exist.
     pub(crate) fn give_up(&self, owner: OwnerId) {
         self.known().give_up(owner);
     }
 
-    /// The server had nothing of the claim when it answered. If an earlier request of it may still come, the claim is
-    /// known until it ends by itself (C16).
+    /// Notes that the server had nothing of the claim at its answer. If an earlier request may still come, the claim
+    /// stays known until it expires (C16).
     pub(crate) fn absent(&self, owner: OwnerId) {
         let mut known = self.known();
         if known.claims.get(&owner).is_some_and(|claimed| claimed.unanswered == 0) {
@@ -202,7 +203,7 @@ impl Claims {
         }
     }
 
-    /// The hold is nobody's from now on, and ends after `delay`: its key is on a lease of its own.
+    /// Notes that the hold belongs to nobody from now on, and ends after `delay`: its key has a separate lease.
     pub(crate) fn retire(&self, owner: OwnerId, delay: Ttl) {
         let (now, mut known) = (SystemClock.now(), self.known());
         known.give_up(owner);
@@ -210,12 +211,13 @@ impl Claims {
         known.retired.insert(owner, now.after(whole(delay)));
     }
 
-    /// Returns true if the hold of `owner` outlasts its work. To delete its key would let others in early.
+    /// Returns true if the hold of `owner` outlasts its work. Deleting its key would let others in early.
     pub(crate) fn is_retired(&self, owner: OwnerId) -> bool {
         self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
     }
 
-    /// The hold that was made in this revision is gone. A later one of the same owner is another, and so is a claim that waits.
+    /// Notes that the hold of this revision is gone. A later hold of the same owner is another one, and so is a
+    /// waiting claim.
     pub(crate) fn lost(&self, owner: OwnerId, revision: i64) {
         let mut known = self.known();
         if known.claims.get(&owner).is_some_and(|claimed| claimed.was_made_in(revision)) {
@@ -223,7 +225,7 @@ impl Claims {
         }
     }
 
-    /// All sessions that are renewed, and whether a claim needs each.
+    /// Returns all sessions that are renewed, each with true if a claim needs it.
     pub(crate) fn sessions(&self) -> Vec<(Arc<Session>, bool)> {
         let known = self.known();
         let needed = known.needed();
@@ -236,7 +238,7 @@ impl Claims {
         !self.known().unrenewed.is_empty()
     }
 
-    /// Takes out the sessions that no claim hangs on: those that nobody renews, and those that `may_go`.
+    /// Removes the sessions without a claim: those that nobody renews, and those that `may_go`.
     pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut known = self.known();
         let needed = known.needed();
@@ -247,24 +249,25 @@ impl Claims {
         gone.map(|(_, session)| session).chain(ended).collect()
     }
 
-    /// Takes a session back that could not be ended. It is renewed no more.
+    /// Takes back a session that could not be ended. It is not renewed any more.
     pub(crate) fn put_back(&self, session: Arc<Session>) {
         self.known().unrenewed.push(session);
     }
 
-    /// The claims that nobody believes in any more. They stay noted until they are [forgotten](Self::forget).
+    /// Returns the claims in which nobody believes any more. They stay noted until they are
+    /// [forgotten](Self::forget).
     pub(crate) fn expired(&self, now: Moment) -> Vec<Expired> {
         let mut known = self.known();
         let expired = known.claims.iter_mut().filter(|(_, claimed)| claimed.is_to_be_deleted(now));
         expired.map(|(owner, claimed)| claimed.expired(*owner)).collect()
     }
 
-    /// No deletion is under way of which an answer comes.
+    /// Notes that no deletion in flight will be answered.
     pub(crate) fn no_deletion_is_sent(&self) {
         self.known().claims.values_mut().for_each(Claimed::deletion_has_no_answer);
     }
 
-    /// The key of a claim was not deleted, as far as is known: it is tried again.
+    /// Notes that the deletion of a claim's key may have failed: it is tried again.
     pub(crate) fn not_ended(&self, asked: &Asked) {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&asked.owner);
@@ -273,7 +276,7 @@ impl Claims {
         }
     }
 
-    /// Returns the keys of `keys` that are no claim of ours.
+    /// Returns the keys of `keys` that belong to none of our claims.
     pub(crate) fn unknown<'a>(&self, keys: impl IntoIterator<Item = &'a Vec<u8>>) -> Vec<Vec<u8>> {
         let known = self.known();
         keys.into_iter().filter(|key| !known.seats.is_taken(key)).cloned().collect()
@@ -285,7 +288,7 @@ impl Claims {
         known.sessions.is_empty() && known.unrenewed.is_empty() && known.claims.is_empty()
     }
 
-    /// After a fork the other process knows nothing: claims, sessions and keys are those of the first one.
+    /// After a fork the new process knows nothing: claims, sessions and keys belong to the first one.
     fn known(&self) -> MutexGuard<'_, Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.process != process::id() {
@@ -311,23 +314,23 @@ impl Known {
         }
     }
 
-    /// A claim is over. Something late may touch its key.
+    /// Notes that a claim is over. A late request may change its key.
     fn give_up(&mut self, owner: OwnerId) {
         if let Some(Claimed { key, .. }) = self.claims.remove(&owner) {
             self.seats.give_up(&key);
         }
     }
 
-    /// The sessions that claims need, by their ids.
+    /// Returns the ids of the sessions that claims need.
     fn needed(&self) -> HashSet<i64> {
         self.claims.values().flat_map(Claimed::sessions).map(|session| session.id()).collect()
     }
 
-    /// The session for a hold. It stays on the one that it is on while that one outlasts the TTL (C10).
+    /// Returns the session for a hold. A hold stays on its session while that one outlasts the TTL (C10).
     ///
-    /// A hold that is made to last longer goes on a session of its own, which nobody renews (C41): if this process
-    /// dies, the hold ends by that session's first TTL. The first renewal that it does not outlast takes the session
-    /// that all claims of the TTL share.
+    /// A hold that is made to last longer moves to a separate session, which nobody renews (C41): if this process
+    /// dies, the hold ends by that session's first TTL. The first renewal that lasts longer than that session moves
+    /// the hold to the common session of its TTL.
     fn session_of(
         &mut self,
         server: &Arc<Server>,
@@ -339,7 +342,7 @@ impl Known {
         let claimed = self.claims.get(&owner).filter(|claimed| !claimed.session.is_gone());
         let on = claimed.map(|claimed| (claimed.session.clone(), claimed.revision.is_some()));
         let is_longer = |on: &Session| on.ttl().as_secs() < seconds.unsigned_abs();
-        // Of a lease that is asked for nothing is known yet.
+        // The lease may still be in request, with an unknown end.
         let outlasts = |on: &Session| !on.is_open() || on.left(now) >= whole(ttl);
         match on {
             Some((on, true)) if is_longer(&on) => {
@@ -352,7 +355,7 @@ impl Known {
         }
     }
 
-    /// The session for this TTL. One that the server has ended is replaced.
+    /// Returns the session for this TTL. A session that the server has ended is replaced.
     fn session(&mut self, server: &Arc<Server>, ttl: Ttl) -> Arc<Session> {
         let seconds = whole_seconds(ttl.as_duration() + MARGIN);
         self.sessions.retain(|_, session| !session.is_gone());
@@ -361,12 +364,12 @@ impl Known {
     }
 }
 
-/// A span in whole seconds, rounded up.
+/// Returns a span in whole seconds, rounded up.
 pub(crate) fn whole_seconds(span: Duration) -> i64 {
     span.as_secs().cast_signed() + i64::from(span.subsec_nanos() > 0)
 }
 
-/// A TTL in whole seconds, rounded up (C4).
+/// Returns a TTL in whole seconds, rounded up (C4).
 fn whole(ttl: Ttl) -> Duration {
     Duration::from_secs(whole_seconds(ttl.as_duration()).unsigned_abs())
 }

@@ -1,15 +1,16 @@
-//! One request for all who ask for the same at the same time.
+//! One request for all tasks that ask for the same at the same time.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
 
-/// A request that was sent within this span serves all who ask. One without an answer for longer may never have one: who
-/// asks then sends another.
+/// Time after the sending in which a request serves all callers. A request that is older may never have an answer, so
+/// a later caller sends another.
 const SHARED_FOR: Duration = Duration::from_millis(500);
 
-/// A request of one sort, while it is in flight. Those who wait for its answer drive it; it ends with the last of them.
+/// A request of one sort while it is in flight. The callers that wait for its answer drive it; it ends with the last
+/// of them.
 pub(crate) struct InFlight<T: Clone>(Mutex<Option<Sent<T>>>);
 
 type Sent<T> = (Instant, WeakShared<BoxFuture<'static, T>>);
@@ -21,14 +22,14 @@ impl<T: Clone> Default for InFlight<T> {
 }
 
 impl<T: Clone> InFlight<T> {
-    /// The answer to the request that is in flight, or to a new one.
+    /// Returns the answer to the request in flight, or to a new one.
     pub(crate) fn join(
         &self,
         send: impl FnOnce() -> BoxFuture<'static, T>,
     ) -> Shared<BoxFuture<'static, T>> {
         let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = slot.as_ref().filter(|(sent, _)| sent.elapsed() < SHARED_FOR);
-        // An answer that has come already may be from before this question.
+        // An answer that has already come may be older than this question.
         let in_flight = fresh.and_then(|(_, request)| request.upgrade());
         if let Some(request) = in_flight.filter(|request| request.peek().is_none()) {
             return request;
@@ -70,7 +71,7 @@ mod tests {
         answers.add_permits(1);
         assert_eq!(later.await, 1, "an answer from before the question");
         drop(one);
-        // A request that all have left is not waited for.
+        // A request that all callers have left is not waited for.
         drop(ask());
         answers.add_permits(1);
         assert_eq!(ask().await, 2);

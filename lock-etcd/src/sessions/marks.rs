@@ -8,8 +8,8 @@ use lock_core::{BackendError, Clock, SystemClock};
 use crate::sessions::session::Session;
 use crate::wire::server::Server;
 
-/// TTL of the lease for marks of withdrawn claims. It is not renewed: marks are put on it for as long as it lasts for
-/// the time that they must be remembered.
+/// TTL of the lease for marks of withdrawn claims. It is not renewed: it gets new marks while it lasts at least as
+/// long as they must be remembered.
 const MARKS_SECONDS: i64 = WITHDRAWAL_REMEMBERED.as_secs() as i64 + 10;
 
 /// The lease on which the marks of withdrawn claims are.
@@ -17,7 +17,7 @@ const MARKS_SECONDS: i64 = WITHDRAWAL_REMEMBERED.as_secs() as i64 + 10;
 pub(crate) struct Marks(Mutex<Option<Arc<Session>>>);
 
 impl Marks {
-    /// A lease that lasts for as long as a withdrawal is to be remembered (C19).
+    /// Returns a lease that lasts as long as a withdrawal must be remembered (C19).
     pub(crate) async fn lease(&self, server: &Arc<Server>) -> Result<Arc<Session>, BackendError> {
         let session = self.current(server);
         session.last_for(WITHDRAWAL_REMEMBERED).await?;

@@ -23,30 +23,30 @@ use crate::sessions::in_flight::InFlight;
 use crate::wire::error::{BACKEND, classify, is_lease_gone, is_lease_there, lease_gone};
 use crate::wire::server::Server;
 
-/// Number of renewals, one after the other, for which the TTL of a session has time: as many as a hold's (C12).
+/// Number of consecutive renewals within the TTL of a session: as many as for a hold (C12).
 const KEEP_ALIVE_TRIES: u32 = 6;
 
-/// One lease, and until when the server keeps it.
+/// One lease, and the time until which the server keeps it.
 pub(crate) struct Session {
     server: Arc<Server>,
     id: i64,
     seconds: i64,
-    /// The server's grant. It is set once the lease is there.
+    /// The server's grant. It is set once the lease exists.
     granted: OnceCell<Duration>,
     state: Mutex<State>,
     keep_alive: InFlight<Result<(), BackendError>>,
 }
 
 struct State {
-    /// When the request was sent by which the lease was last granted or renewed.
+    /// The sending time of the request that last granted or renewed the lease.
     confirmed: Option<Moment>,
     is_gone: bool,
 }
 
 impl Session {
-    /// A session whose lease is granted when it is first needed.
+    /// Makes a session whose lease is granted when it is first needed.
     pub(crate) fn new(server: Arc<Server>, seconds: i64) -> Arc<Self> {
-        // From the system: after a fork a generator of our own would draw the same on both sides.
+        // From the system: after a fork, a generator of our own would draw the same on both sides.
         let drawn = SysRng.try_next_u64().unwrap_or_else(|_| rand::random());
         Arc::new(Self {
             server,
@@ -62,17 +62,17 @@ impl Session {
         self.id
     }
 
-    /// The TTL that is asked for.
+    /// Returns the requested TTL.
     pub(crate) fn ttl(&self) -> Duration {
         Duration::from_secs(self.seconds.unsigned_abs())
     }
 
-    /// Returns true if its lease was granted, and is there as far as we know.
+    /// Returns true if its lease was granted, and exists as far as we know.
     pub(crate) fn is_open(&self) -> bool {
         self.granted.initialized() && !self.is_gone()
     }
 
-    /// Returns true if the server has ended the lease: no key can be written with it.
+    /// Returns true if the server has ended the lease: no key can be written on it.
     pub(crate) fn is_gone(&self) -> bool {
         self.state().is_gone
     }
@@ -84,7 +84,7 @@ impl Session {
         confirmed.map_or(Duration::ZERO, |at| now.until(at.after(granted)))
     }
 
-    /// Lets the lease last for at least `span` from now on, and returns how long it does.
+    /// Makes the lease last for at least `span` from now on, and returns its remaining time.
     pub(crate) async fn last_for(
         self: &Arc<Self>,
         span: Duration,
@@ -115,7 +115,7 @@ impl Session {
         }
     }
 
-    /// Lets the lease last for its TTL from now on: one request, whatever hangs on it and however many ask (C12).
+    /// Renews the lease for its TTL from now on: one request for any number of claims and callers (C12).
     pub(crate) async fn keep_alive(self: &Arc<Self>) -> Result<(), BackendError> {
         let session = self.clone();
         self.keep_alive.join(|| async move { session.send_keep_alive().await }.boxed()).await
@@ -124,7 +124,8 @@ impl Session {
     async fn send_keep_alive(&self) -> Result<(), BackendError> {
         let (id, asked) = (self.id, SystemClock.now());
         let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
-        // C8: a silent request ends, though others wait for it too, so that its connection is given up within the TTL.
+        // C8: ends a silent request, even if others wait for it too, so that its connection is given up within the
+        // TTL.
         let limit = self.ttl() / KEEP_ALIVE_TRIES;
         match timeout(limit, keep).await {
             Ok(Ok(_)) => {
@@ -140,10 +141,10 @@ impl Session {
         }
     }
 
-    /// The keys on the lease.
+    /// Returns the keys on the lease.
     ///
-    /// A key among them is there. One that is not may be there all the same: the leader answers, which may
-    /// have yet to carry out what another member has.
+    /// A returned key exists. A missing key may exist too: the leader answers, and may not yet have carried out the
+    /// writes of other members.
     pub(crate) async fn census(&self) -> Result<LeaseTimeToLiveResponse, BackendError> {
         let (id, options) = (self.id, Some(LeaseTimeToLiveOptions::new().with_keys()));
         let ask = |mut client: Client| async move { client.lease_time_to_live(id, options).await };

@@ -1,4 +1,4 @@
-//! Places in queues, and how their turns come.
+//! Places in queues, and their turns.
 
 pub(crate) mod overtaking;
 pub(crate) mod waiters;

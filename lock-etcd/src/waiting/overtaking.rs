@@ -1,8 +1,10 @@
-//! Places whose turn has come, and that nobody claims: their waiters have died, and those behind them go on (C28).
+//! Places whose turn has come, and that nobody claims: their waiters have died, and the waiters behind them go on
+//! (C28).
 //!
-//! A place is on the session of its TTL, so that a store which stands still for a while costs no waiter its place. The
-//! claim at the front holds without a write: its client is told by its watch. So a dead one looks like one that holds.
-//! The time in the value tells them apart: a holder writes it with its first renewal ([`claimed`](crate::layout::value::claimed)):
+//! A place is on the session of its TTL, so no waiter loses its place when the store stops for a while. The claim at
+//! the front holds without a write: its client learns of its turn by a watch. So a dead claim looks like a holding
+//! one. The time in the value distinguishes them: a holder writes it with its first renewal
+//! ([`claimed`](crate::layout::value::claimed)):
 //!
 //! ```text
 //!   the one before it is gone                           it is claimed, or nobody believes in it any more
@@ -10,14 +12,15 @@
 //!        ├──── seen unclaimed for OVERTAKEN_AFTER, by the clock of one behind it ────┤ it is deleted
 //! ```
 //!
-//! - The belief counts from a look that saw another before it, and so from before its turn. The bound counts from a look
-//!   that saw that its turn had come. So it is over before the deletion, whatever the clocks say but for their rates (S3).
-//! - The deletion compares that nobody has written to what is deleted: one that is claimed in time stays.
-//! - A waiter that sees such a front writes its own place once, as it is: it shows that it lives. Whoever deletes first
-//!   deletes the dead of the front up to the first that has shown that. So five that died cost one bound, and the order
-//!   stays.
-//! - A store that stands still confirms nothing. A pause between two looks begins the bound anew, so that all who live
-//!   have it to claim what became theirs meanwhile.
+//! - The belief counts from a look that saw another claim before it, and so from before its turn. The bound counts
+//!   from a look that saw that its turn had come. So the belief is over before the deletion, for any clocks whose
+//!   rates are similar (S3).
+//! - The deletion compares that nobody has written to the deleted keys: a hold that is claimed in time stays.
+//! - A waiter that sees such a front rewrites its own place once, unchanged: this shows that it is alive. The
+//!   deletion removes the dead claims at the front, up to the first one that has shown this. So five dead waiters
+//!   cost one bound, and the order stays.
+//! - A stopped store confirms nothing. A pause between two looks restarts the bound, so that all live waiters have
+//!   that time to claim the holds that they received meanwhile.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -31,24 +34,24 @@ use crate::layout::stored_claim::StoredClaim;
 use crate::protocol::requests::{self, FRONT};
 use crate::waiting::waiters::Turn;
 
-/// For how long a hold that came by its place is believed in until it is claimed, since the last look that saw another
-/// claim before it.
+/// Time for which an unclaimed hold from a place is believed, since the last look that saw another claim before it.
 pub(crate) const UNCLAIMED_LASTS: Duration = Duration::from_millis(1800);
 
-/// For how long a front is seen unclaimed until it is overtaken. With the look of up to 0.8 s that comes before, it is less
-/// than [`WAITER_LIVENESS`](lock_core::backend::WAITER_LIVENESS). The rates of clocks differ by far less than the rest.
+/// Time for which a front is seen unclaimed before it is overtaken. With the earlier look of up to 0.8 s, it is less
+/// than [`WAITER_LIVENESS`](lock_core::backend::WAITER_LIVENESS). The rates of clocks differ by far less than the
+/// rest.
 const OVERTAKEN_AFTER: Duration = Duration::from_millis(1900);
 
-/// Interval of looks at a front in doubt.
+/// Interval of looks at a doubtful front.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// After a pause between two looks that is longer than this the bound begins anew.
+/// Pause between two looks after which the bound begins anew.
 const PAUSE: Duration = Duration::from_millis(1500);
 
-/// Interval at which a waiter looks at the front that does not know all before it.
+/// Interval at which a waiter looks at the front if it does not know all claims before it.
 const LOOK_FROM_AFAR: Duration = Duration::from_secs(10);
 
-/// Sight of a front.
+/// A seen front.
 struct Sight {
     due: Vec<StoredClaim>,
     since: Moment,
@@ -56,9 +59,9 @@ struct Sight {
 }
 
 impl Sight {
-    /// Sees a front at `now`, once more if `before` is given.
+    /// Notes a front that is seen at `now`, again if `before` is given.
     fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
-        // Living waiters may have been kept from claiming it, as we were from looking.
+        // Live waiters may have been kept from claiming it, as we were from looking.
         let before = before.filter(|before| now.since(before.last) < PAUSE);
         let since = before.map_or(now, |before| before.since);
         Self { due, since, last: now }
@@ -66,18 +69,18 @@ impl Sight {
 }
 
 impl Turn {
-    /// Overtakes those before the place that have died, for as long as it waits.
+    /// Overtakes the dead claims before the place, for as long as it waits.
     pub(crate) async fn overtakes(&self) -> Infallible {
         loop {
             let in_doubt = timeout(LOOK_FROM_AFAR, self.place.in_doubt.notified()).await;
             if in_doubt.is_ok() || !self.place.ahead().is_whole {
-                // Boxed, since few are ever in doubt. Without an answer the next doubt begins anew.
+                // Boxed, since few fronts are ever in doubt. Without an answer the next doubt begins anew.
                 let _ = Box::pin(self.look_at_front()).await;
             }
         }
     }
 
-    /// Looks at the front until it is another one, or has been unclaimed for so long that it is overtaken.
+    /// Looks at the front until it changes, or has been unclaimed for so long that it is overtaken.
     async fn look_at_front(&self) -> Result<(), BackendError> {
         let mut sight: Option<Sight> = None;
         loop {
@@ -93,7 +96,7 @@ impl Turn {
                 let deleted = requests::overtake(silent(&front, &seen.due));
                 return self.server.txn(deleted).await.map(drop);
             }
-            // Most holds are over by the second look, and cost nobody a write.
+            // Most holds are over by the second look, and need no write.
             if !is_first {
                 self.show_life().await?;
             }
@@ -102,8 +105,8 @@ impl Turn {
         }
     }
 
-    /// The claims that were made first, up to [`FRONT`] before the own. Those that are known to be before it and are gone
-    /// are so no more.
+    /// Returns the first claims, up to [`FRONT`] before the own one. Known claims before the own one that are gone
+    /// are removed.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
         let (range, options) = requests::front(&self.place.keys, self.place.revision);
         let get = |mut client: Client| async move { client.get(range, Some(options)).await };
@@ -117,7 +120,7 @@ impl Turn {
         Ok(front)
     }
 
-    /// Writes the own place as it is, unless that was done, so that it is not taken for that of a dead waiter.
+    /// Rewrites the own place once, unchanged, so that it does not look like that of a dead waiter.
     async fn show_life(&self) -> Result<(), BackendError> {
         let place = &*self.place;
         let touch = requests::touch(&place.keys.own, place.revision, place.session.id());
@@ -125,17 +128,17 @@ impl Turn {
     }
 }
 
-/// Returns the claims of a front that hold, or could, and are not claimed.
+/// Returns the claims of a front that hold, or could hold, and are not claimed.
 fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
     let mut due = Vec::new();
     for (number, claim) in front.iter().enumerate().filter(|(_, claim)| !claim.is_claimed()) {
         let before = front[..number].iter().map(|claim| (claim.kind(), claim.slots()));
-        // C34: nobody behind one that waits.
+        // C34: no claim behind a waiting one.
         if !matches!(Admission::of(claim.kind(), before), Admission::Fits(_)) {
             break;
         }
         due.push(claim.clone());
-        // C36: those behind it wait until it has its slots.
+        // C36: the claims behind it wait until it has its slots.
         if let Kind::OneOf(_) = claim.kind() {
             break;
         }
@@ -143,7 +146,7 @@ fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
     due
 }
 
-/// Returns the claims of a front that must go: the due ones, and the places behind them up to the first that has shown
+/// Returns the claims of a front to delete: the due ones, and the places behind them up to the first that has shown
 /// life.
 fn silent<'a>(
     front: &'a [StoredClaim],
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(gone(&front), [1, 2, 3, 4, 5]);
         front[3].modified = 9;
         assert_eq!(gone(&front), [1, 2, 3]);
-        // The first one showed life once, and has died since.
+        // The first waiter showed life once, and has died since.
         front[0].modified = 9;
         assert_eq!(gone(&front), [1, 2, 3]);
     }

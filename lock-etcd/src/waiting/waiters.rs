@@ -1,21 +1,21 @@
-//! The waiting claims of this client, and how each learns that its turn has come.
+//! The waiting claims of this client, and the detection of their turns.
 //!
-//! A waiter looks ahead. It watches the claim before its own, the one before that, and its own:
+//! A waiter looks ahead. It watches its own claim, the one before it, and the one before that:
 //!
 //! ```text
 //!   holder ◀── … ◀── second ◀── first ◀── own
 //!                    watched    watched   watched
 //! ```
 //!
-//! When the second one goes, the waiter reads which of those before it are left, while nobody waits for
-//! that. When the first one goes, and all before it are known to be gone, the lock is its own: no claim can
-//! come before one that exists, so it takes no further read (C27). All three watches are on one stream of
-//! one member, which tells of deletions in their order. So our own claim was still there when the first one
-//! went. It lasts for a moment, within which it is renewed, and so [claimed](crate::waiting::overtaking).
+//! When the second claim goes, the waiter reads which claims before it are left; nobody waits for that read. When the
+//! first one goes, and all before it are known to be gone, the waiter holds the lock: no claim can come before an
+//! existing one, so no further read is needed (C27). All three watches are on one stream of one member, which reports
+//! deletions in their order. So our own claim still existed when the first one went. The hold lasts for a moment,
+//! within which it is renewed, and so [claimed](crate::waiting::overtaking).
 //!
-//! A shared claim does the same, and sees only the claims of other kinds before it. A claim on permits
-//! watches one thing: what becomes of the claim before it, or, if all before it hold, whether one of them
-//! goes. Then it looks again, and writes its slots if they are free.
+//! A shared claim does the same, but sees only claims of other kinds before it. A claim on permits has one watch: on
+//! the claim before it, or, if all before it hold, on the deletion of any of them. Then it looks again, and writes
+//! its slots if they are free.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,10 +44,10 @@ use crate::wire::server::Server;
 /// Number of claims before our own that are watched.
 const NEAREST: usize = 2;
 
-/// At how many places one request looks: three keys each, and the server takes up to 128 operations.
+/// Number of places in one request: it reads three keys each, and the server takes up to 128 operations.
 const AT_ONCE: usize = 40;
 
-/// A hold that came by its place is to last for so long at least when its waiter is told, so that it can be renewed.
+/// Least remaining time of a hold from a place when its waiter is woken, so that it can be renewed.
 const LEAST: Duration = Duration::from_millis(600);
 
 /// The waiting claims of one client, each with a task.
@@ -74,26 +74,26 @@ pub(crate) struct Place {
     pub(crate) kind: Kind,
     /// The revision in which its key was made.
     pub(crate) revision: i64,
-    /// The token of the hold that comes of it.
+    /// The token of the hold that the place becomes.
     pub(crate) token: FencingToken,
-    /// Where its key is.
+    /// The session of its key.
     pub(crate) session: Arc<Session>,
     /// The holder's label when the place was taken.
     pub(crate) holder: Option<Label>,
-    /// True if the holder then was a key without a TTL that is not ours.
+    /// True if the holder then was a foreign key without a TTL.
     pub(crate) behind_foreign_key: bool,
     pub(crate) ahead: Mutex<Ahead>,
     /// True if its task watches the claims before it, and will wake the waiter.
     pub(crate) is_watching: AtomicBool,
-    /// When the waiter asked last, and when that was answered on the server's clock.
+    /// Times of the waiter's last question, and of its answer on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
     pub(crate) waiter: WaiterHandle,
     pub(crate) seen: Mutex<Seen>,
-    /// Told when a look leaves it open whether the front of the queue lives.
+    /// Notified when a look cannot tell if the front of the queue is alive.
     pub(crate) in_doubt: Notify,
 }
 
-/// The place was there, and a claim before it: when the look that saw it began, and the revision of the store then.
+/// The last look that saw the place, and a claim before it: its start, and the revision of the store then.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen {
     pub(crate) asked: Moment,
@@ -106,7 +106,7 @@ impl Waiters {
         Self { server, claims, watches, waiting, look }
     }
 
-    /// The place of a claim, and whether its task watches those before it.
+    /// Returns the place of a claim, and true if its task watches the claims before it.
     pub(crate) fn place(&self, owner: OwnerId) -> Option<(Arc<Place>, bool)> {
         let waiting = self.waiting();
         let (place, task) = waiting.get(&owner)?;
@@ -126,7 +126,7 @@ impl Waiters {
         let task = tokio::spawn(async move {
             let place = turn.place.clone();
             let grant = turn.comes().await;
-            // Before the waiter looks again, which then sees who is to be watched.
+            // Set before the waiter looks again, which then finds the claims to watch.
             place.is_watching.store(false, Ordering::Release);
             match grant {
                 Ok(Some(grant)) => place.waiter.granted(grant),
@@ -141,8 +141,8 @@ impl Waiters {
         waiting.insert(place.owner, (place, Task(task)));
     }
 
-    /// Looks at all places, whether each is there and the claim before it: one request for all of them, and for all who
-    /// ask meanwhile. A waiter of which that is not so looks again by itself (C28).
+    /// Looks at all places, if each still exists with a claim before it: one request for all of them, and for all
+    /// callers meanwhile. Otherwise the waiter looks again itself (C28).
     pub(crate) async fn look(self: &Arc<Self>) -> Result<(), BackendError> {
         let waiters = self.clone();
         self.look.join(|| async move { waiters.look_at_all().await }.boxed()).await
@@ -151,7 +151,7 @@ impl Waiters {
     async fn look_at_all(&self) -> Result<(), BackendError> {
         let watched = |place: &Place| {
             let is_watching = place.is_watching.load(Ordering::Acquire);
-            // One that waits for permits looks at more than the claim before it.
+            // A claim that waits for permits must look at more than the claim before it.
             is_watching && !matches!(place.kind, Kind::OneOf(_))
         };
         let places: Vec<_> = self.waiting().values().map(|(place, _)| place.clone()).collect();
@@ -169,7 +169,7 @@ impl Waiters {
         Ok(())
     }
 
-    /// Wakes the claim no more.
+    /// Stops waking the claim.
     pub(crate) fn forget(&self, owner: OwnerId) {
         self.waiting().remove(&owner);
     }
@@ -180,17 +180,18 @@ impl Waiters {
 }
 
 impl Place {
-    /// The claims before it, as far as it is known.
+    /// Returns the claims before it, as far as they are known.
     pub(crate) fn ahead(&self) -> MutexGuard<'_, Ahead> {
         self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The waiter asked at this moment, and the server answered then.
+    /// Returns the time of the waiter's last question, and that of the server's answer.
     pub(crate) fn answered(&self) -> MutexGuard<'_, (Moment, ServerTime)> {
         self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The keys that tell whether it still waits: its own, that of the claim before it, and the farthest that is known.
+    /// Returns the keys that show if it still waits: its own, that of the claim before it, and the farthest known
+    /// one.
     fn polled(&self) -> [Vec<u8>; 3] {
         let (own, ahead) = (self.keys.own.as_bytes(), self.ahead());
         let [before, farthest] = [ahead.keys.first(), ahead.keys.last()];
@@ -198,7 +199,7 @@ impl Place {
             .map(<[u8]>::to_vec)
     }
 
-    /// Takes note of what was read of these keys. If the place is lost, or nobody is before it, the waiter is to look
+    /// Notes the result of a read of these keys. If the place is lost, or no claim is before it, the waiter must look
     /// again.
     fn looked(&self, asked: Moment, revision: i64, found: &[Option<StoredClaim>]) {
         let made = |number: usize| Some(found.get(number)?.as_ref()?.revision);
@@ -236,8 +237,9 @@ impl Place {
         contention
     }
 
-    /// The hold, whose TTL counts from the waiter's last question. It is believed in no longer than those behind it wait
-    /// for it to be [claimed](crate::waiting::overtaking). `None` if it is too short to be: the claim is found to hold, then.
+    /// Returns the hold, whose TTL counts from the waiter's last question. It is believed no longer than the waiters
+    /// behind it wait for it to be [claimed](crate::waiting::overtaking). `None` if that time is too short; the
+    /// waiter's next look then finds that it holds.
     fn grant(&self) -> Option<Grant> {
         let (asked, at) = *self.answered();
         let until = self.seen().asked.after(UNCLAIMED_LASTS);
@@ -256,7 +258,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Returns the grant when the turn has come; `None` if the place is lost, or the waiter is to look by itself.
+    /// Returns the grant when the turn has come; `None` if the place is lost, or the waiter must look itself.
     async fn comes(self) -> Result<Option<Grant>, BackendError> {
         tokio::select! {
             turn = self.is_told() => turn,
@@ -286,7 +288,7 @@ impl Turn {
             if watched[0].is_gone() {
                 return Ok(None);
             }
-            // Events before a watch was opened again are not told, and must be read.
+            // Events before the reopening of a watch are missing, and need a read.
             if self.place.ahead().is_none() && !watched.iter().any(Watch::was_reopened) {
                 let Place { owner, keys, revision, .. } = &*self.place;
                 let grant = self.place.grant();
@@ -297,8 +299,8 @@ impl Turn {
         }
     }
 
-    /// Returns when a claim on permits is to look again: the nearest before it has its slots, or is gone; or
-    /// all before it hold, and somebody on this lock is gone (C34).
+    /// Returns when a claim on permits must look again: the nearest claim before it has its slots, or is gone; or all
+    /// before it hold, and a claim on this lock is gone (C34).
     async fn stirs(&self) -> Result<(), BackendError> {
         let Place { keys, kind, revision, owner, .. } = &*self.place;
         let nearest = self.place.ahead().keys.first().cloned();
@@ -308,7 +310,7 @@ impl Turn {
         };
         let mut watched = [self.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
-        // Events before the watches were open.
+        // Reads the events before the watches were open.
         let view = View::of(
             *kind,
             *owner,
@@ -321,12 +323,12 @@ impl Turn {
         Ok(())
     }
 
-    /// Watches whether the claim with this key goes, which was there when our own was made.
+    /// Watches the deletion of the claim with this key, which existed when our own was made.
     fn watch(&self, key: &[u8]) -> Watch {
         self.watches.watch(key.into(), self.place.revision)
     }
 
-    /// Watches the own key, and those of the nearest before it. Whether that opens another watch.
+    /// Watches the own key, and those of the nearest claims before it. Returns true if that opens another watch.
     fn watch_nearest(&self, watched: &mut Vec<Watch>) -> bool {
         let nearest: Vec<_> = self.place.ahead().keys.iter().take(NEAREST).cloned().collect();
         let own = self.place.keys.own.as_bytes();
@@ -341,8 +343,8 @@ impl Turn {
         watched.len() > known
     }
 
-    /// Takes note of what the watches saw. Whether more is to be read now: the turn has come, or the own
-    /// key is gone, or others are nearest now, or a watch may have missed something.
+    /// Notes the events of the watches. Returns true if a read is needed now: the turn has come, or the own key is
+    /// gone, or other claims are nearest now, or a watch may have missed something.
     fn must_look(&self, watched: &[Watch]) -> bool {
         let mut ahead = self.place.ahead();
         let gone =
@@ -358,7 +360,7 @@ impl Turn {
             || watched.iter().any(Watch::was_reopened)
     }
 
-    /// Reads which of those before us are left; false if our own claim is not there any more.
+    /// Reads which claims before us are left; returns false if our own claim is gone.
     async fn look(&self) -> Result<bool, BackendError> {
         let ahead = self.place.ahead().clone();
         if !ahead.is_whole && ahead.keys.len() < NEAREST {
@@ -374,7 +376,7 @@ impl Turn {
         Ok(found[0].as_ref().is_some_and(|own| own.revision == self.place.revision))
     }
 
-    /// More claims were before us than we know of.
+    /// Reads all claims: more claims were before us than we know.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
         let Place { keys, kind, revision, owner, .. } = &*self.place;
         let view = View::of(
@@ -387,7 +389,7 @@ impl Turn {
         Ok(is_there)
     }
 
-    /// A key that was made anew since is behind us.
+    /// Returns true if the claim is before us: a key that was made anew since is behind us.
     fn is_before_us(&self, entry: &StoredClaim) -> bool {
         entry.revision < self.place.revision
     }

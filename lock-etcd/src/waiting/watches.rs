@@ -1,8 +1,8 @@
-//! One stream on which the server tells this client which keys are gone.
+//! One stream on which the server reports deleted keys to this client.
 //!
-//! Watches are opened at the current revision: etcd serves a watch that starts in the past by a slow loop.
-//! A read after the opening finds what happened before it. The stream is not resumed for
-//! us: when it breaks, all watches are opened again, and all keys are read again, many by one request.
+//! Watches are opened at the current revision: etcd serves a watch that starts in the past by a slow loop. A read
+//! after the opening finds earlier events. The library does not resume the stream: when it breaks, all watches are
+//! opened again, and all keys are read again, many by one request.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
@@ -26,13 +26,13 @@ use crate::protocol::requests;
 use crate::protocol::view::{entries, only};
 use crate::wire::server::Server;
 
-/// Longest time that opening a stream may take.
+/// Longest time for opening a stream.
 const OPEN_LIMIT: Duration = Duration::from_secs(2);
 
-/// The pause before a broken stream is opened again. Waiters poll meanwhile.
+/// Pause before a broken stream is opened again. Waiters poll meanwhile.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 
-/// The further pause after a watch was refused. The next one may be refused too, and each costs a login.
+/// Further pause after a refused watch. The next one may be refused too, and each costs a login.
 const REFUSED_PAUSE: Duration = Duration::from_millis(400);
 
 /// The watches of one client. The stream is opened when it is first needed, and kept.
@@ -54,14 +54,14 @@ struct Registry {
     requests: VecDeque<Request>,
 }
 
-/// A watch, and what was seen of its keys.
+/// A watch, and the events of its keys.
 struct Watched {
     target: Target,
     sent: bool,
-    /// Number of times that it was opened.
+    /// Number of its openings.
     opened: u64,
     gone: bool,
-    /// True if something was seen since the watcher looked.
+    /// True if an event came since the watcher looked.
     is_new: bool,
     watcher: Option<Waker>,
 }
@@ -69,14 +69,14 @@ struct Watched {
 /// Target of a watch in the store.
 #[derive(Clone)]
 enum Target {
-    /// Deletions of a key after this revision: a renewal that moves it to another lease does not matter. The stream of a
-    /// member that lags behind tells of earlier ones, which are of an earlier claim with the same key.
+    /// Deletions of a key after this revision: a renewal that moves it to another lease is no deletion. The stream of
+    /// a lagging member may report earlier ones, of an earlier claim with the same key.
     Key(Arc<[u8]>, i64),
     /// All changes of a key.
     KeyChanges(Arc<[u8]>),
-    /// Deletions of the keys that start so.
+    /// Deletions of the keys with this start.
     DeletionsStartingWith(Arc<[u8]>),
-    /// All changes of the keys that start so.
+    /// All changes of the keys with this start.
     KeysStartingWith(Arc<[u8]>),
 }
 
@@ -87,7 +87,7 @@ enum Request {
     Cancel(i64),
 }
 
-/// Why a stream is of no more use.
+/// Reason why a stream has no more use.
 enum End {
     Broken,
     /// The server does not serve a watch that we want: our login has expired, or our rights are gone.
@@ -98,19 +98,19 @@ enum End {
 pub(crate) struct Watch {
     shared: Arc<Shared>,
     id: i64,
-    /// Or what the keys start with.
+    /// The key, or the start of the keys.
     key: Arc<[u8]>,
-    /// Number of times that it had been opened when [`opened`](Self::opened) returned last.
+    /// Number of its openings when [`opened`](Self::opened) returned last.
     opened: u64,
 }
 
 impl Watch {
-    /// Returns once the watch is open. Read the key then: what happened before is not told.
+    /// Returns once the watch is open. Read the key then: earlier events are not reported.
     pub(crate) async fn opened(&mut self) {
         self.opened = self.seen(|seen| (seen.opened > 0).then_some(seen.opened)).await;
     }
 
-    /// Returns true if the watch was opened again since: events meanwhile are not told.
+    /// Returns true if the watch was opened again since: events of the meantime are not reported.
     pub(crate) fn was_reopened(&self) -> bool {
         self.is_now(|seen| seen.opened > self.opened)
     }
@@ -120,7 +120,7 @@ impl Watch {
         self.is_now(|seen| seen.gone)
     }
 
-    /// Returns once something was seen of the key since the last call.
+    /// Returns once an event of the key came since the last call.
     pub(crate) async fn changed(&mut self) {
         self.seen(|seen| seen.is_new.then_some(())).await;
     }
@@ -134,7 +134,7 @@ impl Watch {
         self.shared.registry().watched.get(&self.id).is_some_and(is_so)
     }
 
-    /// Waits for what is looked for. It is nothing new then.
+    /// Waits for the expected state, and marks its events as seen.
     fn seen<T>(&self, look: impl Fn(&Watched) -> Option<T>) -> impl Future<Output = T> {
         poll_fn(move |cx| {
             let mut registry = self.shared.registry();
@@ -162,7 +162,7 @@ impl Watches {
         Self { shared: Arc::new(shared), task: Mutex::default() }
     }
 
-    /// Returns once the claim that was made with this `key` in this `revision` is certainly gone, at any time since the
+    /// Returns once the claim with this `key` and this create `revision` is certainly gone, at any time since the
     /// call.
     pub(crate) async fn gone(&self, key: Arc<str>, revision: i64) {
         let mut watch = self.watch(key.clone().into(), revision);
@@ -180,23 +180,23 @@ impl Watches {
         }
     }
 
-    /// Watches from now on whether `key` is deleted, by a deletion after this revision.
+    /// Watches the deletion of `key` from now on, after this revision.
     pub(crate) fn watch(&self, key: Arc<[u8]>, since: i64) -> Watch {
         self.open(Target::Key(key, since))
     }
 
-    /// Watches from now on whether `key` is written or deleted.
+    /// Watches writes and deletions of `key` from now on.
     pub(crate) fn watch_changes(&self, key: &[u8]) -> Watch {
         self.open(Target::KeyChanges(key.into()))
     }
 
-    /// Watches from now on whether any key is deleted that starts with `start`.
+    /// Watches deletions of keys that start with `start` from now on.
     pub(crate) fn watch_deletions(&self, start: &str) -> Watch {
         self.open(Target::DeletionsStartingWith(start.as_bytes().into()))
     }
 
-    /// Tells of changes of the keys that start with `start`, and each time the watch is opened, since what
-    /// happened before is not told (C44).
+    /// Signals changes of the keys that start with `start`, and each opening of the watch, since earlier events are
+    /// not reported (C44).
     pub(crate) fn changes(&self, start: &str) -> Changes {
         let watch = self.open(Target::KeysStartingWith(start.as_bytes().into()));
         Box::pin(stream::unfold(watch, async |mut watch| {
@@ -230,8 +230,8 @@ impl Drop for Watches {
 }
 
 impl Shared {
-    /// Returns true if a read says that `key` is not that of this claim. A read that fails says nothing, unless the
-    /// store is another one, or has gone back in time: its content proves no hold of ours any more (C22).
+    /// Returns true if a read shows that `key` does not belong to this claim. A failed read proves nothing, unless it
+    /// shows another store, or one that has gone back in time: such a store proves no hold of ours any more (C22).
     async fn lacks(&self, key: &str, revision: i64) -> bool {
         let (link, server) = (self.server.link(), self.server.clone());
         let alone = async {
@@ -266,7 +266,7 @@ impl Shared {
                         () = link.retired() => false,
                     };
                     if refused {
-                        // With a new connection comes a new login.
+                        // A new connection comes with a new login.
                         self.server.retire(&link);
                         sleep(REFUSED_PAUSE).await;
                     }
@@ -278,7 +278,7 @@ impl Shared {
         }
     }
 
-    /// Opens a stream with the first watch that is wanted.
+    /// Opens a stream with the first wanted watch.
     async fn open(
         &self,
         mut client: Client,
@@ -289,7 +289,7 @@ impl Shared {
         Ok(Some(stream.split()))
     }
 
-    /// Sends requests and reads answers until the stream is of no more use.
+    /// Sends requests and reads answers until the stream has no more use.
     async fn serve(
         &self,
         mut sender: WatchRequestSender,
@@ -317,7 +317,7 @@ impl Shared {
     }
 }
 
-/// Reads in which revision each of these keys was made; `None` for one that is not there.
+/// Reads the create revisions of these keys; `None` for a missing key.
 async fn made_in(
     server: &Server,
     keys: Vec<String>,
@@ -339,7 +339,7 @@ async fn send(
     }
 }
 
-/// The revision in which a key was deleted.
+/// Returns the revision in which a key was deleted.
 fn deletion(event: &Event) -> Option<i64> {
     let key = event.kv().filter(|_| event.event_type() == EventType::Delete);
     key.map(KeyValue::mod_revision)
@@ -355,7 +355,7 @@ impl Target {
         }
     }
 
-    /// Returns true if the target is gone by a deletion in this revision.
+    /// Returns true if a deletion in this revision removes the target.
     fn is_gone_by(&self, deletion: i64) -> bool {
         match self {
             Self::Key(_, since) => deletion > *since,
@@ -406,14 +406,14 @@ impl Registry {
                 Request::Cancel(_) => return Some((request, None)),
                 Request::Open(id) => match self.watched.get(&id) {
                     Some(watched) => return Some((request, Some(watched.target.clone()))),
-                    // Closed before it was opened.
+                    // The watch was closed before it was opened.
                     None => self.requests.pop_front(),
                 },
             };
         }
     }
 
-    /// The first watch that is to be opened; there is nothing to cancel on a new stream.
+    /// Returns the first watch to open; on a new stream there is nothing to cancel.
     fn first(&mut self) -> Option<(i64, Target)> {
         loop {
             match self.next()? {
@@ -423,7 +423,7 @@ impl Registry {
         }
     }
 
-    /// A request is on its way. A watch that was closed meanwhile is to be cancelled.
+    /// Notes a sent request. A watch that was closed meanwhile must be cancelled.
     fn sent(&mut self, request: Request) {
         if self.requests.front() == Some(&request) {
             self.requests.pop_front();
@@ -436,8 +436,8 @@ impl Registry {
         }
     }
 
-    /// Returns true if the server ends a watch that we have not closed. If it refuses a watch from the start, it may
-    /// name no number (3.5).
+    /// Returns true if the server ends a watch that we have not closed. A refusal at the opening may have no number
+    /// (3.5).
     fn is_refusal(&self, response: &WatchResponse) -> bool {
         let id = response.watch_id();
         response.canceled() && (id < 0 || self.watched.contains_key(&id))
@@ -461,7 +461,7 @@ impl Registry {
 mod tests {
     use super::*;
 
-    /// C27, C8: the stream of a member that lags behind tells of the deletion of an earlier claim with the same key.
+    /// C27, C8: the stream of a lagging member reports the deletion of an earlier claim with the same key.
     #[test]
     fn c27_a_deletion_before_the_claim_was_made_is_none_of_it() {
         let target = Target::Key(b"a".as_slice().into(), 7);

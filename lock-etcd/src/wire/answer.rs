@@ -5,10 +5,10 @@ use lock_core::BackendError;
 
 use crate::wire::error::unreadable;
 
-/// Answer to a transaction, be it one of its own or a part of another.
+/// Answer to a whole transaction, or to a part of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
-    /// The revision of the store behind it. A key that the transaction made was made in this revision.
+    /// The revision of the store after it. A key that the transaction made has this create revision.
     pub(crate) revision: i64,
     /// True if all its comparisons held.
     pub(crate) succeeded: bool,
@@ -25,7 +25,7 @@ impl Answer {
         Self { revision, succeeded: response.succeeded(), parts: response.op_responses() }
     }
 
-    /// Returns the answer to each part by itself. The server tells the revision only of the whole.
+    /// Returns the separate answer of each part. The server reports the revision only for the whole.
     pub(crate) fn of_each(&self) -> Result<Vec<Self>, BackendError> {
         let revision = self.revision;
         let each = self.parts.iter().map(|part| match part {

@@ -1,4 +1,4 @@
-//! Meaning of the server's errors for the caller: was it done, and may a retry help?
+//! Meaning of the server's errors for the caller: the outcome of the request, and the use of a retry.
 
 use etcd_client::Error;
 use lock_core::{BackendError, Outcome};
@@ -33,7 +33,7 @@ pub(crate) fn is_lease_there(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status) if status.message().contains("lease already exists"))
 }
 
-/// Returns true if another member, or a new connection, may do better.
+/// Returns true if another member, or a new connection, may succeed.
 pub(crate) fn spoils_connection(error: &Error) -> bool {
     is_stale_login(error)
         || match error {
@@ -43,7 +43,7 @@ pub(crate) fn spoils_connection(error: &Error) -> bool {
         }
 }
 
-/// Returns true if a status of this code is the server's considered answer.
+/// Returns true if a status with this code is a final answer of the server.
 fn is_answer(code: i32) -> bool {
     matches!(
         code,
@@ -58,7 +58,7 @@ fn is_answer(code: i32) -> bool {
     )
 }
 
-/// Returns true if the server has forgotten that we logged in: a new login may help.
+/// Returns true if the server has forgotten our login: a new login may help.
 fn is_stale_login(error: &Error) -> bool {
     matches!(error, Error::GRpcStatus(status)
         if ["invalid auth token", "revision of auth store is old"]
@@ -140,24 +140,25 @@ pub(crate) fn says_lease_gone(error: &BackendError) -> bool {
     error.to_string().contains(LEASE_GONE)
 }
 
-/// A lease that was to carry a key has expired or was revoked, so the key was not written.
+/// The error of a key whose lease has expired or was revoked: the key was not written.
 pub(crate) fn lease_gone() -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, LEASE_GONE, "requested lease not found")
 }
 
-/// Another request came in between, so that this one did nothing. The next try sees what that request did.
+/// The error of a request that another one has overtaken, so that it did nothing. The next try sees the effect of the
+/// other one.
 pub(crate) fn overtaken(what: &'static str) -> BackendError {
     let context = "another request came in between";
     BackendError::transient(BACKEND, Outcome::NotApplied, context, what)
 }
 
-/// A reply that is not of the shape we asked for.
+/// The error of a reply with an unexpected shape.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
 }
 
-/// The value of this key is not what it should be, as far as this version knows. `then` says what comes of deleting it.
+/// The error of a key whose value this version does not understand. `then` is the effect of its deletion.
 pub(crate) fn not_understood(key: &str, what: &str, then: &str) -> BackendError {
     let context = format!(
         "the key {key:?} is not {what} that this version understands: use the version that wrote it, or delete the \
@@ -166,14 +167,15 @@ pub(crate) fn not_understood(key: &str, what: &str, then: &str) -> BackendError 
     BackendError::refusal(BACKEND, context)
 }
 
-/// Another store answered than the one that this client knows, or an earlier state of it: its tokens would repeat.
+/// The error of an answer from another store than the known one, or from an earlier state of it: its tokens would
+/// repeat.
 pub(crate) fn refusal(context: &'static str) -> BackendError {
     let remedy = "make sure that the URL names the members of one cluster; if a backup was restored, delete the key \
                   `floor` below the root, so that tokens go on above all earlier ones, and restart the clients";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, remedy)
 }
 
-/// A claim that was taken back.
+/// The error of a withdrawn claim.
 pub(crate) fn withdrawn() -> BackendError {
     BackendError::withdrawn(BACKEND)
 }
@@ -183,22 +185,23 @@ fn unreachable(source: String) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
-/// The answer did not come, or not all of it.
+/// The error of a missing or incomplete answer.
 pub(crate) fn no_word(source: impl Into<lock_core::BoxError>) -> BackendError {
     let context = "the connection or the cluster failed before the answer came";
     BackendError::transient(BACKEND, Outcome::Unknown, context, source)
 }
 
-/// Returns true if the text tells of a connection that could not be made: nothing was sent.
+/// Returns true if the text shows that no connection could be made: nothing was sent.
 fn never_left(text: &str) -> bool {
     ["error trying to connect", "tcp connect error", "dns error", "Connection refused"]
         .iter()
         .any(|cause| text.contains(cause))
 }
 
-/// Tells why the other side understands no request: it speaks another protocol. `None` if it does not look so.
+/// Returns the reason why the other side understands no request: it speaks another protocol. `None` if it does not
+/// look so.
 fn misunderstanding(text: &str) -> Option<&'static str> {
-    // The first bytes that it answered, taken for the length of a frame.
+    // Its first bytes were taken for the length of a frame.
     if text.contains("frame with invalid size") {
         return Some(
             "what answers does not speak etcd's protocol: name the port of clients (2379), and if the server speaks \
@@ -210,7 +213,7 @@ fn misunderstanding(text: &str) -> Option<&'static str> {
     has_no_tls.then_some("the server did not answer by TLS: if it speaks none, say etcd, not etcds")
 }
 
-/// Explains that a server ended the first connection without a word: by `speaks_tls` it may be of the other kind.
+/// Adds a remedy if a server ended the first connection in silence: `speaks_tls` suggests the other scheme.
 pub(crate) fn perhaps_of_other_scheme(error: BackendError, speaks_tls: bool) -> BackendError {
     let text = error.to_string().to_lowercase();
     let ended = ["broken pipe", "connection reset", "connection closed", "unexpected end of file"];
@@ -234,7 +237,7 @@ fn is_about_login(message: &str) -> bool {
         .any(|cause| message.contains(cause))
 }
 
-/// The error and its causes, each once. Not the whole status, which repeats the reply's headers.
+/// Returns the error and its causes, each once, without the status's copy of the reply's headers.
 fn text(error: &Error) -> String {
     let mut text = match error {
         Error::GRpcStatus(status) => format!("{:?}: {}", status.code(), status.message()),

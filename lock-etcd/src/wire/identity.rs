@@ -1,4 +1,4 @@
-//! Checks that an answer is from the cluster that we know, and from after what we have seen of it.
+//! Checks that an answer comes from the known cluster, and is not older than the answers before.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -7,11 +7,11 @@ use lock_core::BackendError;
 
 use crate::wire::error::refusal;
 
-/// The cluster that answered first, and the greatest revision that was seen of it.
+/// The cluster that answered first, and its greatest seen revision.
 ///
-/// A cluster that was restored from a backup gives out revisions a second time: they would make tokens that are
-/// smaller than earlier ones (C22). So would those of another cluster whose member is in the same URL. Answers of such
-/// a cluster are refused.
+/// A cluster that was restored from a backup gives out revisions a second time. These would make tokens that are
+/// smaller than earlier ones (C22). So would another cluster, if one of its members is in the same URL. Answers of
+/// such a cluster are refused.
 #[derive(Debug, Default)]
 pub(crate) struct Identity {
     /// 0 until the first answer.
@@ -20,7 +20,7 @@ pub(crate) struct Identity {
     astray: AtomicBool,
 }
 
-/// An answer that tells the state of the whole store: it is not older than its request.
+/// An answer that shows the state of the whole store: it is not older than its request.
 pub(crate) trait Linearizable {
     fn header(&self) -> Option<&ResponseHeader>;
 }
@@ -44,12 +44,12 @@ impl Linearizable for DeleteResponse {
 }
 
 impl Identity {
-    /// The greatest revision seen: no request that is sent from now on may be answered with less.
+    /// Returns the greatest seen revision: no later request may be answered with less.
     pub(crate) fn revision(&self) -> i64 {
         self.revision.load(Ordering::Acquire)
     }
 
-    /// The id of the cluster; 0 until the first answer.
+    /// Returns the id of the cluster; 0 until the first answer.
     pub(crate) fn cluster(&self) -> u64 {
         self.cluster.load(Ordering::Acquire)
     }
@@ -59,13 +59,13 @@ impl Identity {
         self.astray.load(Ordering::Acquire)
     }
 
-    /// Returns true if this header is that of the cluster that is known, and not from before this revision.
+    /// Returns true if this header comes from the known cluster, and not from before this revision.
     pub(crate) fn is_of(&self, header: Option<&ResponseHeader>, least: i64) -> bool {
         let is_ours = |header: &ResponseHeader| header.cluster_id() == self.cluster();
         header.is_some_and(|header| is_ours(header) && header.revision() >= least)
     }
 
-    /// Takes note of an answer to a request that was sent when `least` was the greatest revision.
+    /// Notes an answer to a request that was sent when `least` was the greatest revision.
     pub(crate) fn check(
         &self,
         header: Option<&ResponseHeader>,

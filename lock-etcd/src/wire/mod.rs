@@ -1,4 +1,4 @@
-//! The cluster as the rest talks to it: requests to one member, what they answer, and what errors mean.
+//! The cluster for the rest of the crate: requests to one member, their answers, and the meaning of errors.
 
 pub(crate) mod answer;
 pub(crate) mod error;

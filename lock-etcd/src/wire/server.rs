@@ -1,13 +1,12 @@
-//! The cluster, as the rest of the crate talks to it: one member at a time, and when to turn to
-//! another.
+//! The cluster for the rest of the crate: one member at a time, with the change to another one.
 //!
-//! Requests go to one member over one connection. The library's own balancing sends calls to dead
-//! members as well. We keep to one member that answers, and turn to the next in three cases: the member
-//! reports a failure of its own; it cannot be reached; a caller gave a call up after a long silence, as
-//! of a member that is stopped or behind a network that swallows.
+//! Requests go to one member over one connection. The library's own balancing also sends calls to dead members. So a
+//! client keeps to one member that answers, and turns to the next in three cases. The member reports an internal
+//! failure; it cannot be reached; or a caller gave a call up after a long silence, as with a stopped member or a
+//! network that swallows.
 //!
-//! Each client draws the member that it prefers, so that the clients are spread over all of them. It comes back to
-//! that one when it answers again.
+//! Each client draws its preferred member, so that the clients are spread over all of them. It returns to that member
+//! when it answers again.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -23,20 +22,20 @@ use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, classify, perhaps_of_other_scheme, spoils_connection};
 use crate::wire::identity::{Identity, Linearizable};
 
-/// A caller that leaves after this much silence leaves a suspect connection behind. One that leaves
-/// earlier has changed its mind. A healthy commit takes a hundredth of this span.
+/// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
+/// mind. A healthy commit takes a hundredth of this span.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(250);
 
-/// Longest time of each member's first answer.
+/// Longest wait for each member's first answer.
 const FIRST_LIMIT: Duration = Duration::from_secs(2);
 
 /// The members, and the connection to one of them.
 pub(crate) struct Server {
     endpoints: Vec<String>,
     options: ConnectOptions,
-    /// The key that a probe asks for.
+    /// The key that a probe reads.
     probed: String,
-    /// Number of the member that this client prefers.
+    /// Number of this client's preferred member.
     home: usize,
     current: Mutex<Arc<Link>>,
     identity: Identity,
@@ -61,7 +60,7 @@ impl Server {
         Self { endpoints, options, probed, home, current, identity: Identity::default() }
     }
 
-    /// Sends one request to the member that is connected.
+    /// Sends one request to the connected member.
     pub(crate) async fn request<T, F>(
         &self,
         request: impl FnOnce(Client) -> F,
@@ -72,7 +71,7 @@ impl Server {
         self.send(request).await.map_err(classify)
     }
 
-    /// As [`request`](Self::request), with the library's own error.
+    /// Does the same as [`request`](Self::request), with the library's own error.
     pub(crate) async fn send<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, Error>
     where
         F: Future<Output = Result<T, Error>>,
@@ -95,11 +94,11 @@ impl Server {
         Answer::of(&self.on_store(|mut client| async move { client.txn(txn).await }).await?)
     }
 
-    /// Writes on the keys that start with `lock`, together with what others write for other locks at the same time.
+    /// Writes on the keys that start with `lock`, together with writes of others for other locks at the same time.
     ///
-    /// A small write costs its way through the cluster's log, and its request. As parts of one transaction each
-    /// compares by itself, and has an answer of its own. But the server compares for all parts before it carries out the
-    /// first one. Claims that are granted together have one token, each for a lock of its own (C22).
+    /// A small write costs mostly its request and its way through the cluster's log. As a part of one transaction,
+    /// each write has its own comparisons and its own answer. But the server compares for all parts before it carries
+    /// out the first one. Claims that are granted together have one token, each for a different lock (C22).
     pub(crate) async fn write_together(
         self: &Arc<Self>,
         lock: &str,
@@ -107,7 +106,7 @@ impl Server {
     ) -> Result<Answer, BackendError> {
         let (link, server) = (self.link(), self.clone());
         let reply = self.request_over(&link);
-        // Boxed, and only if it goes: the futures of the driver are large.
+        // Boxed, and only if it is sent: the futures of the driver are large.
         let alone = async { self.txn(write()).boxed().await };
         let together = |writes| async move { server.write_all(writes).await }.boxed();
         let answer = link.writes.ask(lock, &write, alone, together).await;
@@ -127,8 +126,8 @@ impl Server {
         Ok(answers.into_iter().map(Some).collect())
     }
 
-    /// Sends a request that reads or writes keys. An answer of another store than the one we know, or of an
-    /// earlier state of it, is refused ([`Identity`]).
+    /// Sends a request that reads or writes keys. An answer of another store than the known one, or of an earlier
+    /// state of it, is refused ([`Identity`]).
     pub(crate) async fn on_store<T, F>(
         &self,
         request: impl FnOnce(Client) -> F,
@@ -146,17 +145,17 @@ impl Server {
         checked.map(|()| answer)
     }
 
-    /// The id of the cluster; 0 until the first answer.
+    /// Returns the id of the cluster; 0 until the first answer.
     pub(crate) fn cluster_id(&self) -> u64 {
         self.identity.cluster()
     }
 
-    /// Returns true if the last answer was that of another store.
+    /// Returns true if the last answer came from another store.
     pub(crate) fn is_astray(&self) -> bool {
         self.identity.is_astray()
     }
 
-    /// Makes sure that one of the members answers, and lets us in.
+    /// Checks that one of the members answers and accepts us.
     pub(crate) async fn first_answer(&self, key: &str) -> Result<(), BackendError> {
         let mut tries = self.members();
         loop {
@@ -176,12 +175,12 @@ impl Server {
         }
     }
 
-    /// A request is about to be sent over a connection, whose silence is then noticed (C17).
+    /// Notes that a request is about to be sent over a connection, so that its silence is noticed (C17).
     fn request_over<'a>(&'a self, link: &'a Arc<Link>) -> PendingReply<'a, impl FnOnce()> {
         link.replies.request_sent(SUSPECT_AFTER, || self.retire(link))
     }
 
-    /// Comes back to the member that this client prefers, if that one answers again.
+    /// Returns to this client's preferred member, if it answers again.
     pub(crate) async fn come_home(&self) {
         let (away, least) = (self.link(), self.identity.revision());
         if away.number == self.home {
@@ -196,12 +195,12 @@ impl Server {
         }
     }
 
-    /// The connection in use.
+    /// Returns the connection in use.
     pub(crate) fn link(&self) -> Arc<Link> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The client of a connection, which is made and logged in when it is first needed.
+    /// Returns the client of a connection, which is made and logged in when it is first needed.
     pub(crate) async fn client(&self, link: &Link) -> Result<Client, Error> {
         let connect = || self.connect(link.number);
         link.client.get_or_try_init(connect).await.cloned()
@@ -212,7 +211,7 @@ impl Server {
         self.endpoints.len()
     }
 
-    /// A connection of its own to one member.
+    /// Opens a separate connection to one member.
     pub(crate) async fn connect(&self, number: usize) -> Result<Client, Error> {
         Client::connect([&*self.endpoints[number]], Some(self.options.clone())).await
     }
@@ -222,7 +221,7 @@ impl Server {
         self.turn(link, Link::to((link.number + 1) % self.endpoints.len()));
     }
 
-    /// Turns from a connection to another, unless an earlier call has turned from it already.
+    /// Replaces a connection by another, unless an earlier call has replaced it already.
     fn turn(&self, from: &Arc<Link>, to: Link) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if Arc::ptr_eq(&current, from) {
@@ -239,13 +238,13 @@ impl Link {
         Self { number, client, replies, writes, reads, retired }
     }
 
-    /// Returns once requests go elsewhere.
+    /// Returns once requests use another connection.
     pub(crate) async fn retired(&self) {
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
 }
 
-/// Asks if a key is there, which the member answers by the word of the cluster.
+/// Reads if a key exists. The member must ask the cluster for the answer.
 async fn probe(mut client: Client, key: String) -> Result<GetResponse, Error> {
     client.get(key, Some(GetOptions::new().with_count_only())).await
 }

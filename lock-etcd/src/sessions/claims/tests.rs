@@ -15,7 +15,7 @@ fn claim() -> Claim {
     LockRequest::new("a").claim().expect("a good claim")
 }
 
-/// A claim that is over, with its deletion by the keeper under way, and the key that it had.
+/// Returns a claim that is over, with the keeper's deletion in flight, and its former key.
 fn over(claims: &Claims, claim: &Claim) -> (Asked, Arc<str>) {
     let (_, key) = claims.begin(claim);
     let later = SystemClock.now().after(Duration::from_secs(3600));
@@ -41,12 +41,12 @@ fn c19_a_claim_whose_deletion_is_under_way_is_not_granted() {
     claims.begin(&one);
     assert!(!claims.granted(one.owner, &key, 7));
     assert!(claims.asks(one.owner, &key).is_err());
-    // Without an answer it is sent again, and may come late.
+    // Without an answer the deletion is sent again, and may come late.
     assert!(claims.expired(SystemClock.now()).is_empty());
     claims.not_ended(&asked);
     assert!(!claims.granted(one.owner, &key, 7));
     assert_eq!(claims.expired(SystemClock.now()).len(), 1);
-    // Begun anew it has another key. What came of the first one grants it nothing.
+    // The claim begins anew with another key. The outcome of the first one grants it nothing.
     claims.give_up(one.owner);
     let (_, other) = claims.begin(&one);
     assert!(!claims.granted(one.owner, &key, 7));
@@ -63,7 +63,7 @@ fn c10_a_hold_whose_deletion_is_under_way_is_over() {
     assert!(renewing(&key).is_none());
 }
 
-/// The renewal that moves the key may have no answer for longer than a session is kept unused.
+/// The renewal that moves the key may have no answer for longer than an unused session is kept.
 #[test]
 fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
     let (claims, one) = (claims(), claim());
@@ -78,7 +78,7 @@ fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
     assert_eq!(unused, [first.id()]);
 }
 
-/// A process that dies renews nothing: so what nobody renews ends by the span that was asked for.
+/// A dead process renews nothing: so a session without renewals ends by the requested span.
 #[test]
 fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     let (claims, one) = (claims(), claim());
@@ -92,7 +92,7 @@ fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     assert!(is_kept(first.id()) && !is_kept(second), "the keeper renews what it keeps");
     // C10: a renewal for less does not end sooner.
     assert_eq!(renewed(one.ttl), second);
-    // R1: once the hold is over, nobody needs it.
+    // R1: once the hold is over, no claim needs it.
     claims.settled(one.owner);
     assert!(claims.take_unused(|_| false).is_empty());
     claims.forget(one.owner, RANGE);
@@ -117,7 +117,7 @@ fn c14_nothing_is_asked_for_a_claim_that_lost_its_key() {
     claims.forget(one.owner, RANGE);
     assert!(claims.asks(one.owner, &key).is_err());
     assert!(claims.ends(one.owner, RANGE).is_none());
-    // The same claim is begun anew. An answer to what it asked before does not count for it.
+    // The same claim is begun anew. The answer to an earlier request does not count for it.
     let (_, other) = claims.begin(&one);
     let _under_way = claims.asks(one.owner, &other).expect("a claim");
     claims.answered(&asked, &Ok(()));
