@@ -3,32 +3,46 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-/// Makes tests of a check that takes a [`Fixture`]: one on each kind of store.
+/// Makes tests of a check that takes a [`Fixture`]: one on each kind of store, or on each that records runs.
 macro_rules! on_each_store {
     ($name:ident: $check:ident) => {
         mod $name {
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_files() {
-                super::$check(crate::Fixture::files()).await;
-            }
+            on_each_store! { @all_but_zookeeper $check }
 
-            #[cfg(feature = "redis")]
+            #[cfg(feature = "zookeeper")]
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_redis() {
-                super::$check(crate::Fixture::redis().await).await;
+            async fn on_zookeeper() {
+                super::$check(crate::Fixture::zookeeper().await).await;
             }
+        }
+    };
+    ($name:ident: $check:ident, with records) => {
+        mod $name {
+            on_each_store! { @all_but_zookeeper $check }
+        }
+    };
+    (@all_but_zookeeper $check:ident) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn on_files() {
+            super::$check(crate::Fixture::files()).await;
+        }
 
-            #[cfg(feature = "etcd")]
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_etcd() {
-                super::$check(crate::Fixture::etcd().await).await;
-            }
+        #[cfg(feature = "redis")]
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn on_redis() {
+            super::$check(crate::Fixture::redis().await).await;
+        }
 
-            #[cfg(feature = "postgres")]
-            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-            async fn on_postgres() {
-                super::$check(crate::Fixture::postgres().await).await;
-            }
+        #[cfg(feature = "etcd")]
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn on_etcd() {
+            super::$check(crate::Fixture::etcd().await).await;
+        }
+
+        #[cfg(feature = "postgres")]
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn on_postgres() {
+            super::$check(crate::Fixture::postgres().await).await;
         }
     };
 }
@@ -48,7 +62,7 @@ use leasehold::file::FileFence;
 use leasehold::{Fence, FenceError, LockRequest, Wait};
 use lock_testkit::child;
 use tempfile::TempDir;
-#[cfg(any(feature = "etcd", feature = "postgres"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 use tokio::sync::OnceCell;
 
 /// Time that a loaded machine may add to a bound of the contract.
@@ -118,8 +132,16 @@ impl Fixture {
         Self::behind_a_prefix(&server.url())
     }
 
+    #[cfg(feature = "zookeeper")]
+    async fn zookeeper() -> Self {
+        static SERVER: OnceCell<lock_testkit::ZooKeeperServer> = OnceCell::const_new();
+        let server = SERVER.get_or_init(lock_testkit::ZooKeeperServer::start).await;
+        // The session is a third longer than a TTL of at most 4 s.
+        Self { outlasts: Duration::from_secs(2), ..Self::behind_a_prefix(&server.url()) }
+    }
+
     /// On a server that is slow to start, and that all tests share.
-    #[cfg(any(feature = "etcd", feature = "postgres"))]
+    #[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
     fn behind_a_prefix(server: &str) -> Self {
         let fixture = Self::files();
         let prefix = fixture.folder.path().file_name().expect("it has a name").display();

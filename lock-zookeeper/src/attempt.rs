@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
-use lock_core::{BackendError, Clock, FencingToken, Moment, SystemClock};
+use lock_core::{BackendError, Clock, FencingToken, Moment, Slots, SystemClock};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::claims::Node;
 use crate::error::{BACKEND, overtaken};
 use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
+use crate::standing::Standing;
 use crate::store::Store;
 use crate::written::Written;
 
@@ -51,60 +52,91 @@ impl Store {
             Some(_) => self.queue(&ask.session, &ask.lock).await?,
             None => self.fresh_queue(&ask.session, &ask.lock).await?,
         };
-        match (queue.place(owner), waiter) {
-            (Some(0), _) => ask.found(&queue).await,
-            (Some(_), Some(waiter)) => ask.found_waiting(&queue, waiter).await,
-            (Some(_), None) => ask.busy(&queue).await,
-            (None, None) if !queue.entries().is_empty() => ask.busy(&queue).await,
-            (None, waiter) => ask.enter(queue.entries().is_empty(), waiter).await,
+        if let Some(at) = queue.place(owner) {
+            return ask.found(&queue, at, waiter).await;
+        }
+        match (ask.standing(&queue, queue.entries().len()).await?, waiter) {
+            (Standing::Conflicts(of), _) => Err(ask.conflict(of)),
+            (Standing::Behind(_) | Standing::Full, None) => ask.busy(&queue).await,
+            (standing, waiter) => {
+                let fits = matches!(standing, Standing::Fits(_));
+                // C36: others may come in between, who would take slots that are written too early for theirs.
+                ask.enter(fits && claim.kind.slots() == 0, waiter).await
+            }
         }
     }
 }
 
 impl Ask<'_> {
-    /// Makes the claim's node: as a hold if nobody was seen to have a claim, else as a place in the queue.
+    /// Makes the claim's node, as a hold or as a place in the queue.
     async fn enter(
         &self,
-        is_free: bool,
+        is_held: bool,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (path, token, queue) = self.create(is_free).await?;
+        let (path, token, queue) = self.create(is_held).await?;
         let own = |entry: &Entry| path.ends_with(&entry.child);
-        let node = Node { path: path.clone(), token };
-        match queue.entries().iter().position(own) {
-            // C16: an earlier request, whose reply was lost, has made one too.
-            Some(at) if queue.place(self.claim.owner) != Some(at) => {
-                self.store.delete(&self.session, &path).await?;
-                Err(overtaken("an earlier request of the claim was carried out"))
+        let Some(at) = queue.entries().iter().position(own) else {
+            return Err(overtaken("the claim was ended"));
+        };
+        // C16: an earlier request, whose reply was lost, has made one too.
+        if queue.place(self.claim.owner) != Some(at) {
+            self.store.delete(&self.session, &path).await?;
+            return Err(overtaken("an earlier request of the claim was carried out"));
+        }
+        let node = Node { path: path.clone(), token, slots: Slots::NONE };
+        let attempt = self.stand(&queue, at, (node, is_held), waiter).await?;
+        if waiter.is_none() && matches!(attempt, Attempt::Busy(_)) {
+            self.store.delete(&self.session, &path).await?;
+            self.store.claims.forget(self.claim.owner);
+        }
+        Ok(attempt)
+    }
+
+    /// Takes the lock if it is the turn of the claim, whose node is there; waits if not.
+    async fn stand(
+        &self,
+        queue: &Queue,
+        at: usize,
+        (node, is_held): (Node, bool),
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        match (self.standing(queue, at).await?, waiter) {
+            (Standing::Fits(_), _) if is_held => Ok(self.granted(node)),
+            (Standing::Fits(slots), _) => self.claim(Node { slots, ..node }).await,
+            (Standing::Conflicts(of), _) => {
+                self.store.delete(&self.session, &node.path).await?;
+                self.store.claims.forget(self.claim.owner);
+                Err(self.conflict(of))
             }
-            Some(0) if is_free => Ok(self.granted(node)),
-            Some(0) => self.claim(node).await,
-            Some(_) => match waiter {
-                Some(waiter) => {
-                    if is_free {
-                        self.write(&path, &self.waits_text()).await?;
-                    }
-                    self.wait(&queue, node, waiter).await
+            (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
+                if is_held {
+                    self.write(&node.path, &self.waits_text()).await?;
                 }
-                None => {
-                    self.store.delete(&self.session, &path).await?;
-                    self.store.claims.forget(self.claim.owner);
-                    self.busy(&queue).await
-                }
-            },
-            None => Err(overtaken("the claim was ended")),
+                self.wait(queue, at, node, waiter).await
+            }
+            (Standing::Behind(_) | Standing::Full, None) => self.busy(queue).await,
         }
     }
 
+    async fn standing(&self, queue: &Queue, at: usize) -> Result<Standing, BackendError> {
+        let (session, own) = (&self.session, (at, self.claim.kind));
+        self.store.standing(session, &self.lock, queue, own).await
+    }
+
+    fn conflict(&self, held: u16) -> BackendError {
+        BackendError::conflict(BACKEND, self.claim.kind.permits(), held)
+    }
+
     /// Makes the claim's node, and reads who else has a claim then.
-    async fn create(&self, is_free: bool) -> Result<(String, FencingToken, Queue), BackendError> {
+    async fn create(&self, is_held: bool) -> Result<(String, FencingToken, Queue), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
         let ttl = self.claim.ttl.as_duration();
         for _ in 0..TRIES {
             let floor = self.store.floors.get(&self.session).await?;
             self.store.claims.asked(&self.claim.name, owner, &self.session, ttl);
             // Both are on their way before the first is answered.
-            let made = self.creation(&client, &floor.path, is_free);
+            let made = self.creation(&client, &floor.path, is_held);
             let made = made.map_err(|error| self.session.failed(error))?;
             let read = client.list_children(&self.lock);
             let error = match made.await {
@@ -131,7 +163,7 @@ impl Ask<'_> {
         &self,
         client: &'a Client,
         floor: &str,
-        is_free: bool,
+        is_held: bool,
     ) -> Result<
         impl Future<Output = Result<Vec<MultiWriteResult>, MultiWriteError>> + Send + use<'a>,
         Error,
@@ -143,8 +175,8 @@ impl Ask<'_> {
         // C19: there is no check that a node is not there. A transaction that makes one and deletes it fails if it is.
         write.add_create(&mark, &[], &CreateMode::Ephemeral.with_acls(store.acls))?;
         write.add_delete(&mark, None)?;
-        let text = if is_free { self.held_text() } else { self.waits_text() };
-        let path = format!("{}/{}", self.lock, Entry::prefix(owner));
+        let text = if is_held { self.held_text(&Slots::NONE) } else { self.waits_text() };
+        let path = format!("{}/{}", self.lock, Entry::prefix(owner, self.claim.kind));
         let options = CreateMode::EphemeralSequential.with_acls(store.acls);
         write.add_create(&path, text.as_bytes(), &options)?;
         Ok(write.commit())
@@ -183,13 +215,18 @@ impl Ask<'_> {
         stat.map(|stat| stat.czxid).ok_or_else(|| overtaken("the claim was ended"))
     }
 
-    /// The claim's node is the first.
-    async fn found(&self, queue: &Queue) -> Result<Attempt, BackendError> {
+    /// The claim's node is there.
+    async fn found(
+        &self,
+        queue: &Queue,
+        at: usize,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
         let Some((node, is_held)) = self.own_node(queue).await? else {
             return Err(overtaken("the claim was ended"));
         };
-        if !is_held {
-            return self.claim(node).await;
+        if !is_held || at >= queue.front() {
+            return self.stand(queue, at, (node, is_held), waiter).await;
         }
         // A read may be old: a check is carried out by most members.
         let client = self.session.client();
@@ -203,30 +240,19 @@ impl Ask<'_> {
         }
     }
 
-    /// The claim's node is there, behind others.
-    async fn found_waiting(
-        &self,
-        queue: &Queue,
-        waiter: &WaiterHandle,
-    ) -> Result<Attempt, BackendError> {
-        match self.own_node(queue).await? {
-            Some((node, _)) => self.wait(queue, node, waiter).await,
-            None => Err(overtaken("the claim was ended")),
-        }
-    }
-
     /// The claim's first node, and whether it is written that it holds; `None` if it is gone.
     async fn own_node(&self, queue: &Queue) -> Result<Option<(Node, bool)>, BackendError> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
         let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
-        let token = self.store.token(&self.session, &found).await?;
-        Ok(Some((Node { path, token }, !found.waits())))
+        let (token, is_held) = (self.store.token(&self.session, &found).await?, !found.waits());
+        let slots = found.held().map(|written| written.slots).unwrap_or_default();
+        Ok(Some((Node { path, token, slots }, is_held)))
     }
 
-    /// Writes that the claim holds, which it does from then on: its node is the first.
+    /// Writes that the claim holds, which it does from then on: its turn has come.
     pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
-        self.write(&node.path, &self.held_text()).await?;
+        self.write(&node.path, &self.held_text(&node.slots)).await?;
         Ok(self.granted(node))
     }
 
@@ -241,6 +267,7 @@ impl Ask<'_> {
     fn granted(&self, node: Node) -> Attempt {
         let ttl = self.claim.ttl.as_duration().min(self.session.longest_ttl());
         let grant = Grant::new(node.token, ttl).at(self.store.time(self.asked));
+        let grant = grant.with_slots(node.slots.clone());
         let Claim { name, owner, .. } = self.claim;
         self.store.claims.held(name, *owner, &self.session, node, ttl);
         Attempt::Granted(grant)
@@ -249,13 +276,15 @@ impl Ask<'_> {
     async fn wait(
         &self,
         queue: &Queue,
+        at: usize,
         node: Node,
         waiter: &WaiterHandle,
     ) -> Result<Attempt, BackendError> {
         let (store, session) = (self.store, &self.session);
         let mut contention = store.contention(session, &self.lock, queue, self.asked).await?;
-        let place = queue.place(self.claim.owner).unwrap_or_default();
-        contention.position = Some((place as u64).saturating_sub(1));
+        // Who of those that take permits holds already is not in the names of the nodes.
+        let is_known = self.claim.kind.slots() == 0;
+        contention.position = is_known.then_some(at.saturating_sub(queue.front()) as u64);
         let task = store.wake_in_turn(self.claim, session, &node, waiter);
         store.claims.waits(self.claim.owner, node, task, &contention);
         Ok(Attempt::Busy(contention))
@@ -266,8 +295,9 @@ impl Ask<'_> {
         contention.await.map(Attempt::Busy)
     }
 
-    fn held_text(&self) -> String {
-        Written::held(self.claim.ttl.as_duration(), self.claim.label.clone()).text()
+    fn held_text(&self, slots: &Slots) -> String {
+        let (ttl, label) = (self.claim.ttl.as_duration(), self.claim.label.clone());
+        Written::held(ttl, slots.clone(), label).text()
     }
 
     fn waits_text(&self) -> String {

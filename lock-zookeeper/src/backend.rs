@@ -8,8 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockError,
-    LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Kinds, Lease, LockAdmin,
+    LockError, LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    Whom,
 };
 use tokio::time::sleep;
 
@@ -66,6 +67,7 @@ impl DistributedLock for ZooKeeperBackend {
              client died lasts for the session: four thirds of its TTL, or the shortest session of the server, and a \
              tick; restoring a backup brings back old tokens until the floor is raised",
         )
+        .with_kinds(Kinds::Permits)
     }
 
     async fn acquire(

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{FALLBACK_POLL, WAITER_LIVENESS};
-use lock_core::{Clock, Contention, FencingToken, LockName, Moment, OwnerId, SystemClock};
+use lock_core::{Clock, Contention, FencingToken, LockName, Moment, OwnerId, Slots, SystemClock};
 use tokio::task::JoinHandle;
 
 use crate::sessions::Session;
@@ -32,6 +32,8 @@ pub(crate) struct Own {
 pub(crate) struct Node {
     pub(crate) path: String,
     pub(crate) token: FencingToken,
+    /// Those of a hold that is one of n.
+    pub(crate) slots: Slots,
 }
 
 /// The task that wakes a waiter, and the last that was told to the waiter.

@@ -10,7 +10,7 @@ use zookeeper_client::{CreateMode, Error};
 
 use crate::queue::Entry;
 use crate::sessions::Session;
-use crate::store::Store;
+use crate::store::{Found, Store};
 
 /// For how long a mark stays: for longer than it must.
 const MARK_LASTS: Duration = WITHDRAWAL_REMEMBERED.saturating_add(Duration::from_secs(10));
@@ -28,7 +28,9 @@ impl Store {
         let known = self.claims.held_node(owner).map(|node| node.path);
         let path = match known {
             Some(path) => Some(path),
-            None => self.hold_of(&session, name, owner).await?,
+            None => {
+                self.hold_of(&session, &self.root.lock(name), owner).await?.map(|(path, _)| path)
+            }
         };
         let Some(path) = path else { return Ok(Release::NotHeld) };
         let is_released = self.delete(&session, &path).await?;
@@ -36,21 +38,19 @@ impl Store {
         Ok(if is_released { Release::Released } else { Release::NotHeld })
     }
 
-    /// The node of the owner's hold, which another client has made.
-    async fn hold_of(
+    /// The node of the owner's hold, which another client may have made.
+    pub(crate) async fn hold_of(
         &self,
         session: &Session,
-        name: &LockName,
+        lock: &str,
         owner: OwnerId,
-    ) -> Result<Option<String>, BackendError> {
-        let lock = self.root.lock(name);
-        let queue = self.fresh_queue(session, &lock).await?;
-        let Some(first) = queue.first().filter(|first| first.owner == Some(owner)) else {
-            return Ok(None);
-        };
-        let path = format!("{lock}/{}", first.child);
+    ) -> Result<Option<(String, Found)>, BackendError> {
+        let queue = self.fresh_queue(session, lock).await?;
+        let mut front = queue.entries().iter().take(queue.front());
+        let Some(entry) = front.find(|entry| entry.owner == Some(owner)) else { return Ok(None) };
+        let path = format!("{lock}/{}", entry.child);
         let found = self.find(session, &path).await?;
-        Ok(found.filter(|found| !found.waits()).map(|_| path))
+        Ok(found.filter(|found| !found.waits()).map(|found| (path, found)))
     }
 
     pub(crate) async fn withdraw(
@@ -116,15 +116,15 @@ impl Store {
         whom: &Whom,
     ) -> Result<Vec<Holder>, BackendError> {
         let session = self.sessions.common().await?;
-        let Some((path, holder)) = self.holder(&session, name).await?.holder else {
-            return Ok(Vec::new());
-        };
-        if !whom.includes(&holder) {
-            return Ok(Vec::new());
-        }
-        match self.delete(&session, &path).await? {
-            true => Ok(vec![holder]),
-            false => Err(crate::error::overtaken("the holder went by itself")),
+        let holders = self.seen(&session, name).await?.holders;
+        let asked = holders.into_iter().filter(|(_, holder)| whom.includes(holder));
+        let ended = asked
+            .map(async |(path, holder)| Ok(self.delete(&session, &path).await?.then_some(holder)));
+        let ended = try_join_all(ended).await?;
+        match ended.iter().any(Option::is_none) {
+            // The next try sees who is left.
+            true => Err(crate::error::overtaken("a holder went by itself")),
+            false => Ok(ended.into_iter().flatten().collect()),
         }
     }
 }

@@ -14,7 +14,9 @@
 //! # Protocol
 //! A claim is an ephemeral node, `{root}/locks/{name}/{owner}-{sequence}`. The claim with the lowest sequence holds the
 //! lock, once its data says so; the others are the queue. The node of the lock is a container, which the server removes
-//! some time after its last child.
+//! some time after its last child. Shared claims, `{owner}-shared-{sequence}`, hold beside those of their kind that are
+//! before them, and claims on permits, `{owner}-{taken}of{permits}-{sequence}`, as long as there is room: their data tells
+//! the slots.
 //!
 //! - **Session**: one for each TTL that the client uses, a third longer than it. It is ended when nothing hangs on it for
 //!   15 s, or when the client shuts down. A session that its client does not keep, because it died or is cut off, takes its
@@ -22,8 +24,9 @@
 //! - **Acquire**: the children of the lock are read. If there is none, or the caller waits, one transaction makes the node,
 //!   and the children are read once more with it. The owner is in the node's name, so that a request whose reply was lost
 //!   is found again.
-//! - **Waiting**: a waiter watches the node before its own alone. When its own is the first, it writes that it holds. One
-//!   that does not within 2 s is deleted by the waiter behind it: its client has died, or is cut off.
+//! - **Waiting**: a waiter watches the node before its own alone; a reader the nearest writer before it, and the first that
+//!   waits for permits all nodes of the lock. When its turn has come, it writes that it holds. One that does not within 2 s
+//!   is deleted by a waiter behind it: its client has died, or is cut off.
 //! - **Token**: the floor of the store plus the id of the transaction that made the node. The floor is the time in
 //!   microseconds at which the ensemble was first used, so that tokens are above those of other stores and of earlier
 //!   ensembles. Each transaction that makes a claim checks it.
@@ -45,7 +48,7 @@
 //! This is the first. A node that is not wholly understood is a holder that is waited for. A later format begins the data
 //! of its nodes with another word.
 //!
-//! ZooKeeper 3.5.3 or newer. There are exclusive holds alone.
+//! ZooKeeper 3.5.3 or newer.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod attempt;
@@ -62,6 +65,7 @@ mod options;
 mod queue;
 mod renewal;
 mod sessions;
+mod standing;
 mod store;
 mod waiting;
 mod written;

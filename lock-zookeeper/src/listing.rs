@@ -17,20 +17,21 @@ const AT_ONCE: usize = 64;
 
 /// A lock as it was read.
 pub(crate) struct Seen {
-    /// The node of the hold, and the holder.
-    pub(crate) holder: Option<(String, Holder)>,
+    /// The node of each hold, and the holder.
+    pub(crate) holders: Vec<(String, Holder)>,
     waiters: u64,
 }
 
 impl Store {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let session = self.sessions.common().await?;
-        let Seen { holder, waiters } = self.holder(&session, name).await?;
-        Ok(LockState::new(name.clone(), holder.map(|(_, holder)| holder), Some(waiters)))
+        let Seen { holders, waiters } = self.seen(&session, name).await?;
+        let holders = holders.into_iter().map(|(_, holder)| holder);
+        Ok(LockState::new(name.clone(), holders, Some(waiters)))
     }
 
-    /// Reads the holder of a lock, and counts those who wait.
-    pub(crate) async fn holder(
+    /// Reads the holders of a lock, and counts those who wait.
+    pub(crate) async fn seen(
         &self,
         session: &Session,
         name: &LockName,
@@ -38,16 +39,24 @@ impl Store {
         let lock = self.root.lock(name);
         for _ in 0..LOOKS {
             let queue = self.fresh_queue(session, &lock).await?;
-            let all = queue.entries().len() as u64;
-            let Some(first) = queue.first() else { return Ok(Seen { holder: None, waiters: 0 }) };
-            let path = format!("{lock}/{}", first.child);
-            let Some(found) = self.find(session, &path).await? else { continue };
-            if first.owner.is_some() && found.waits() {
-                // Its turn has come, and it has not taken it yet.
-                return Ok(Seen { holder: None, waiters: all });
+            let front = queue.entries().get(..queue.front()).unwrap_or_default();
+            let shown = front.iter().map(async |entry| {
+                let path = format!("{lock}/{}", entry.child);
+                let Some(found) = self.find(session, &path).await? else { return Ok(None) };
+                if entry.owner.is_some() && found.waits() {
+                    // Its turn may have come, and it has not taken it yet.
+                    return Ok(Some(None));
+                }
+                let holder = self.shown(session, entry, &found).await?;
+                Ok::<_, BackendError>(Some(Some((path, holder))))
+            });
+            // If one is gone, so that another may hold in its place, all are read anew.
+            let shown: Option<Vec<_>> = try_join_all(shown).await?.into_iter().collect();
+            if let Some(shown) = shown {
+                let holders: Vec<_> = shown.into_iter().flatten().collect();
+                let waiters = (queue.entries().len() - holders.len()) as u64;
+                return Ok(Seen { holders, waiters });
             }
-            let holder = self.shown(session, first, &found).await?;
-            return Ok(Seen { holder: Some((path, holder)), waiters: all - 1 });
         }
         Err(overtaken("the holders change too fast to be seen"))
     }
@@ -65,6 +74,7 @@ impl Store {
         let token = self.token(session, found).await?;
         let left = self.claims.left(owner).unwrap_or(written.ttl);
         let holder = Holder::ours(owner, token, left, written.label.clone());
+        let holder = holder.of_kind(entry.kind, written.slots.clone());
         Ok(match written.since {
             Some(since) => holder.since(since),
             None => holder,

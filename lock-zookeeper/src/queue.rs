@@ -1,6 +1,6 @@
 //! The claims on one lock, in their order.
 
-use lock_core::OwnerId;
+use lock_core::{Kind, OwnerId, Permits};
 
 /// Number of characters of an owner in the name of a node.
 const OWNER: usize = 32;
@@ -12,10 +12,11 @@ pub(crate) struct Entry {
     pub(crate) child: String,
     /// `None` if no client of locks has made the node.
     pub(crate) owner: Option<OwnerId>,
+    pub(crate) kind: Kind,
     sequence: i64,
 }
 
-/// The claims on a lock, the first of which holds it.
+/// The claims on a lock. The first holds it, with those behind it that are of the same kind, as far as there is room.
 #[derive(Debug, Default)]
 pub(crate) struct Queue(Vec<Entry>);
 
@@ -40,6 +41,16 @@ impl Queue {
         self.0.iter().position(|entry| entry.owner == Some(owner))
     }
 
+    /// The number of claims at the front that may hold beside each other.
+    pub(crate) fn front(&self) -> usize {
+        let beside = |kind: Kind| match (kind, self.first().map(|first| first.kind)) {
+            (Kind::OneOf(one), Some(Kind::OneOf(first))) => one.of() == first.of(),
+            (kind, first) => kind == Kind::Shared && first == Some(kind),
+        };
+        let beside = self.0.iter().skip(1).take_while(|entry| beside(entry.kind)).count();
+        (1 + beside).min(self.0.len())
+    }
+
     /// The nodes of all claims of `owner`: more than one if the reply to a request was lost.
     pub(crate) fn of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.owner == Some(owner))
@@ -49,13 +60,14 @@ impl Queue {
 impl Entry {
     fn new(child: String) -> Self {
         let known = child.split_at_checked(OWNER).and_then(|(owner, rest)| {
-            let (sequence, moves) = split_moves(rest.strip_prefix('-')?);
+            let (kind, rest) = read_kind(rest.strip_prefix('-')?);
+            let (sequence, moves) = split_moves(rest);
             let _: u32 = moves.parse().ok()?;
-            Some((owner.parse().ok()?, sequence.parse().ok()?))
+            Some((Some(owner.parse().ok()?), kind, sequence.parse().ok()?))
         });
         // C49: a node that we do not understand is a holder that is waited for.
-        let (owner, sequence) = known.map_or((None, i64::MIN), |(owner, at)| (Some(owner), at));
-        Self { child, owner, sequence }
+        let (owner, kind, sequence) = known.unwrap_or((None, Kind::Exclusive, i64::MIN));
+        Self { child, owner, kind, sequence }
     }
 
     /// The path of a claim's node once it is moved to another session. It keeps its place.
@@ -68,8 +80,27 @@ impl Entry {
     }
 
     /// The start of the names of the nodes of `owner`, to which the server adds the sequence.
-    pub(crate) fn prefix(owner: OwnerId) -> String {
-        format!("{}-", owner.expose())
+    pub(crate) fn prefix(owner: OwnerId, kind: Kind) -> String {
+        let owner = owner.expose();
+        match kind {
+            Kind::Shared => format!("{owner}-shared-"),
+            Kind::OneOf(permits) => format!("{owner}-{}of{}-", permits.taken(), permits.of()),
+            _ => format!("{owner}-"),
+        }
+    }
+}
+
+/// The kind of a claim, and the rest of its node's name. A kind that is not understood stays in the rest.
+fn read_kind(text: &str) -> (Kind, &str) {
+    let permits = |kind: &str| {
+        let (taken, of) = kind.split_once("of")?;
+        Permits::new(taken.parse().ok()?, of.parse().ok()?).ok()
+    };
+    let exclusive = (Kind::Exclusive, text);
+    match text.split_once('-') {
+        Some(("shared", rest)) => (Kind::Shared, rest),
+        Some((kind, rest)) => permits(kind).map_or(exclusive, |of| (Kind::OneOf(of), rest)),
+        None => exclusive,
     }
 }
 
@@ -85,7 +116,7 @@ mod tests {
     #[test]
     fn c27_claims_stand_in_the_order_of_their_sequence() {
         let [one, two] = [OwnerId::random(), OwnerId::random()];
-        let node = |owner, sequence: &str| Entry::prefix(owner) + sequence;
+        let node = |owner, sequence: &str| Entry::prefix(owner, Kind::Exclusive) + sequence;
         let nodes = [node(one, "0000000010"), node(two, "0000000009"), node(one, "0000000011")];
         let queue = Queue::new(nodes.to_vec());
         assert_eq!((queue.place(two), queue.place(one)), (Some(0), Some(1)));
@@ -96,7 +127,7 @@ mod tests {
     #[test]
     fn c36_a_claim_that_moves_keeps_its_place() {
         let [one, two] = [OwnerId::random(), OwnerId::random()];
-        let node = |owner, sequence: &str| Entry::prefix(owner) + sequence;
+        let node = |owner, sequence: &str| Entry::prefix(owner, Kind::Exclusive) + sequence;
         let moved = Entry::moved(&Entry::moved(&node(one, "0000000001")));
         assert_eq!(moved, node(one, "0000000001.2"));
         let queue = Queue::new(vec![node(two, "0000000002"), moved]);
@@ -104,10 +135,35 @@ mod tests {
     }
 
     #[test]
+    fn c33_those_of_one_kind_at_the_front_may_hold_beside_each_other() {
+        let of = |n| Kind::OneOf(Permits::new(1, n).expect("permits"));
+        let front = |kinds: &[Kind]| {
+            let node = |(at, kind): (usize, &Kind)| {
+                format!("{}{at:010}", Entry::prefix(OwnerId::random(), *kind))
+            };
+            Queue::new(kinds.iter().enumerate().map(node).collect()).front()
+        };
+        let (exclusive, shared) = (Kind::Exclusive, Kind::Shared);
+        assert_eq!(front(&[]), 0);
+        assert_eq!(front(&[exclusive, exclusive]), 1);
+        assert_eq!(front(&[shared, shared, exclusive, shared]), 2);
+        assert_eq!(front(&[of(2), of(2), of(2), of(3)]), 3);
+        assert_eq!(front(&[exclusive, shared, shared]), 1);
+    }
+
+    #[test]
     fn c49_an_unknown_node_comes_first() {
         let owner = OwnerId::random();
-        for foreign in ["", "lock-0000000001", "ü", &owner.expose(), &Entry::prefix(owner)] {
-            let known = Entry::prefix(owner) + "0000000000";
+        for foreign in [
+            "",
+            "lock-0000000001",
+            "ü",
+            &owner.expose(),
+            &Entry::prefix(owner, Kind::Exclusive),
+            &format!("{}-3of2-0000000001", owner.expose()),
+            &format!("{}-upgradable-0000000001", owner.expose()),
+        ] {
+            let known = Entry::prefix(owner, Kind::Exclusive) + "0000000000";
             let queue = Queue::new(vec![known, foreign.to_owned()]);
             assert_eq!(queue.first().and_then(|first| first.owner), None, "{foreign}");
             assert_eq!(queue.place(owner), Some(1));

@@ -182,7 +182,7 @@ impl Store {
         let Some(written) = found.written else { return Ok(None) };
         let (ttl, token) = (renewal.ttl.as_duration(), Some(node.token));
         let text = Written { ttl, token, ..written }.text();
-        let moved = Node { path: Entry::moved(&node.path), ..*node };
+        let moved = Node { path: Entry::moved(&node.path), ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();
         let mut write = client.new_multi_writer();
@@ -208,14 +208,12 @@ impl Store {
     /// The node of a hold of which this client does not know.
     async fn held_by(&self, renewal: &Renewal) -> Result<Option<Node>, BackendError> {
         let (session, lock) = (self.sessions.common().await?, self.root.lock(&renewal.name));
-        let queue = self.fresh_queue(&session, &lock).await?;
-        let Some(entry) = queue.first().filter(|first| first.owner == Some(renewal.owner)) else {
+        let Some((path, found)) = self.hold_of(&session, &lock, renewal.owner).await? else {
             return Ok(None);
         };
-        let path = format!("{lock}/{}", entry.child);
-        let Some(found) = self.find(&session, &path).await? else { return Ok(None) };
         let token = self.token(&session, &found).await?;
-        Ok((!found.waits() && token == renewal.token).then_some(Node { path, token }))
+        let slots = found.held().map(|written| written.slots).unwrap_or_default();
+        Ok((token == renewal.token).then_some(Node { path, token, slots }))
     }
 }
 

@@ -43,6 +43,11 @@ impl Found {
         Self { written: Written::read(&data), stat }
     }
 
+    /// The data of a hold: that its turn has come is for the reader to know.
+    pub(crate) fn held(self) -> Option<Written> {
+        self.written.filter(|written| written.is_held)
+    }
+
     /// Returns true if it is a place in the queue.
     pub(crate) fn waits(&self) -> bool {
         self.written.as_ref().is_some_and(|written| !written.is_held)

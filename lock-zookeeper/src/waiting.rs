@@ -5,8 +5,8 @@
 //!              watches   watches    watches the one before it
 //! ```
 //!
-//! A waiter whose node is the first writes into it that it holds, and does from then on. The first of a queue that has
-//! not done so for a while is deleted by the one behind it: its client has died, or is cut off. Nobody believes in a hold
+//! A waiter whose turn has come writes into its node that it holds, and does from then on. One that has not done so for
+//! a while is deleted by a waiter that it is in the way of: its client has died, or is cut off. Nobody believes in a hold
 //! that is not written, so that this is never too early, and costs a slow client its place at most.
 
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, FALLBACK_POLL, Grant, WaiterHandle};
-use lock_core::{BackendError, Clock, Moment, SystemClock};
+use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use zookeeper_client::{Error, WatchedEvent};
@@ -23,9 +23,10 @@ use crate::attempt::Ask;
 use crate::claims::Node;
 use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
+use crate::standing::Standing;
 use crate::store::{Found, Store};
 
-/// The first of a queue is deleted if it was not written that it holds within this span: within the 3 s that a dead waiter
+/// A waiter whose turn has come is deleted if it was not written that it holds within this span: within the 3 s that a dead waiter
 /// may cost (C28), with a look of the waiter behind it.
 const UNCLAIMED_LASTS: Duration = Duration::from_secs(2);
 
@@ -37,11 +38,14 @@ struct Turn {
     before: Option<Before>,
 }
 
-/// The node before our own, which is watched.
+/// The node in our way, which is watched.
 struct Before {
+    /// Empty if all nodes are watched: each of those that hold is in the way.
     child: String,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
-    /// Since when it is the first, and does not hold, as far as we saw.
+    /// One before it. As long as that is there, the turn of the watched one, an exclusive claim, has not come.
+    ahead: Option<String>,
+    /// Since when its turn has come, and it does not hold, as far as we saw.
     unclaimed: Option<Moment>,
 }
 
@@ -88,20 +92,41 @@ impl Turn {
     /// Looks who is left before us, and watches the nearest.
     async fn look(&mut self, store: &Arc<Store>) -> Result<Look, BackendError> {
         let lock = store.root.lock(&self.claim.name);
+        if self.is_far_back().await? {
+            return Ok(Look::Waits);
+        }
         loop {
             let asked = SystemClock.now();
             let queue = store.queue(&self.session, &lock).await?;
             let place = queue.entries().iter().position(|e| self.node.path.ends_with(&e.child));
-            match place {
-                None => return Ok(Look::Lost),
-                Some(0) => return self.claim(store, lock, asked).await,
-                Some(place) => {
-                    if self.watches(store, &lock, &queue, place).await? {
-                        return Ok(Look::Waits);
-                    }
+            let Some(place) = place else { return Ok(Look::Lost) };
+            let own = (place, self.claim.kind);
+            let watches = match store.standing(&self.session, &lock, &queue, own).await? {
+                Standing::Fits(slots) => {
+                    self.node.slots = slots;
+                    return self.claim(store, lock, asked).await;
                 }
+                // The next try tells of it.
+                Standing::Conflicts(_) => return Ok(Look::Lost),
+                Standing::Behind(other) => self.watches(store, &lock, &queue, other).await?,
+                Standing::Full => self.watches_all(&lock, &queue).await?,
+            };
+            if watches {
+                return Ok(Look::Waits);
             }
         }
+    }
+
+    /// Returns true if the turn of the node before our own has not come. Two nodes are read for it, where a queue would be
+    /// long: each waiter looks each second.
+    async fn is_far_back(&self) -> Result<bool, BackendError> {
+        let ahead = self.before.as_ref().and_then(|before| before.ahead.as_ref());
+        let Some(ahead) = ahead else { return Ok(false) };
+        let client = self.session.client();
+        let looks = (client.check_stat(ahead), client.check_stat(&self.node.path));
+        let looks = tokio::try_join!(looks.0, looks.1);
+        let (ahead, own) = looks.map_err(|error| self.session.failed(error))?;
+        Ok(ahead.is_some() && own.is_some())
     }
 
     async fn claim(
@@ -117,7 +142,19 @@ impl Turn {
         }
     }
 
-    /// Watches the node before our own; false if it is gone, so that we must look again.
+    /// Watches all claims on the lock; false if others are there than in `queue`, so that we must look again.
+    async fn watches_all(&mut self, lock: &str, queue: &Queue) -> Result<bool, BackendError> {
+        if self.before.as_ref().is_some_and(|before| before.child.is_empty()) {
+            return Ok(true);
+        }
+        let watched = self.session.client().list_and_watch_children(lock).await;
+        let (children, watcher) = watched.map_err(|error| self.session.failed(error))?;
+        let changed = Box::pin(watcher.changed());
+        self.before = Some(Before { child: String::new(), changed, ahead: None, unclaimed: None });
+        Ok(Queue::new(children).entries() == queue.entries())
+    }
+
+    /// Watches the node that is in our way; false if it is gone, so that we must look again.
     async fn watches(
         &mut self,
         store: &Arc<Store>,
@@ -125,19 +162,22 @@ impl Turn {
         queue: &Queue,
         place: usize,
     ) -> Result<bool, BackendError> {
-        let Some(Entry { child, .. }) = queue.entries().get(place - 1) else { return Ok(false) };
-        let (path, is_first) = (format!("{lock}/{child}"), place == 1);
+        let Some(Entry { child, kind, .. }) = queue.entries().get(place) else { return Ok(false) };
+        let (path, may_hold) = (format!("{lock}/{child}"), place < queue.front());
+        let ahead = queue.entries().iter().take(place).next_back();
+        let ahead = ahead.filter(|_| *kind == Kind::Exclusive);
+        let ahead = ahead.map(|ahead| format!("{lock}/{}", ahead.child));
         let known = self.before.take().filter(|before| before.child == *child);
         let (mut before, found) = match known {
-            Some(before) if !is_first => {
-                self.before = Some(before);
+            Some(before) if !may_hold => {
+                self.before = Some(Before { ahead, ..before });
                 return Ok(true);
             }
             Some(before) => (before, store.find(&self.session, &path).await?),
             None => match self.session.client().get_and_watch_data(&path).await {
                 Ok((data, stat, watcher)) => {
                     let changed = Box::pin(watcher.changed());
-                    let before = Before { child: child.clone(), changed, unclaimed: None };
+                    let before = Before { child: child.clone(), changed, ahead, unclaimed: None };
                     (before, Some(Found::new((data, stat))))
                 }
                 Err(Error::NoNode) => return Ok(false),
@@ -145,7 +185,12 @@ impl Turn {
             },
         };
         let Some(found) = found else { return Ok(false) };
-        let is_unclaimed = is_first && found.waits();
+        let is_unclaimed = may_hold
+            && found.waits()
+            && matches!(
+                store.standing(&self.session, lock, queue, (place, *kind)).await?,
+                Standing::Fits(_)
+            );
         let since = is_unclaimed.then(|| before.unclaimed.unwrap_or_else(|| SystemClock.now()));
         before.unclaimed = since;
         self.before = Some(before);

@@ -41,4 +41,8 @@ histories! {
     p1_histories_on_etcd: stores::Etcd;
     #[cfg(feature = "postgres")]
     p1_histories_on_postgres: stores::Postgres;
+    #[cfg(feature = "zookeeper")]
+    p1_histories_on_zookeeper: stores::ZooKeeper;
+    #[cfg(feature = "zookeeper")]
+    p1_histories_on_zookeeper_of_three: stores::ZooKeepers;
 }

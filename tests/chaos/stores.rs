@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
 #[cfg(any(feature = "postgres", feature = "redis"))]
 use lock_testkit::chaos::Place;
-#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 use lock_testkit::chaos::{Fault, SERVER_FAULTS, strike_server};
 use lock_testkit::chaos::{FileRegister, Register, Store};
 
@@ -224,6 +224,83 @@ impl Store for Postgres {
             "sessions-terminated" => drop(self.0.try_psql(TERMINATE)),
             _ => strike_server(&mut self.0, fault, span).await,
         }
+    }
+
+    connects_by_url!();
+}
+
+/// A session lasts for a third longer than its TTL, and a restart or a change of the leader starts it anew.
+#[cfg(feature = "zookeeper")]
+const SESSIONS_OUTLAST: Duration = Duration::from_secs(9);
+
+/// One member.
+#[cfg(feature = "zookeeper")]
+pub(crate) struct ZooKeeper(lock_testkit::ZooKeeperServer);
+
+#[cfg(feature = "zookeeper")]
+impl Store for ZooKeeper {
+    const NAME: &str = "zookeeper";
+    const OUTLASTS: Duration = SESSIONS_OUTLAST;
+
+    async fn start(_folder: &Path) -> Self {
+        Self(lock_testkit::ZooKeeperServer::start().await)
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.0.addr())
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        format!("zookeeper://{}/", network.unwrap_or(self.0.addr()))
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        SERVER_FAULTS.to_vec()
+    }
+
+    async fn strike(&mut self, fault: &str, span: Duration) {
+        strike_server(&mut self.0, fault, span).await;
+    }
+
+    connects_by_url!();
+}
+
+/// Three members, one of which is struck at a time, each in turn. The network is that before the first.
+#[cfg(feature = "zookeeper")]
+pub(crate) struct ZooKeepers {
+    members: lock_testkit::ZooKeeperEnsemble,
+    struck: usize,
+}
+
+#[cfg(feature = "zookeeper")]
+impl Store for ZooKeepers {
+    const NAME: &str = "zookeeper of three";
+    const OUTLASTS: Duration = SESSIONS_OUTLAST;
+
+    async fn start(_folder: &Path) -> Self {
+        Self { members: lock_testkit::ZooKeeperServer::start_ensemble(3).await, struck: 0 }
+    }
+
+    fn address(&self) -> Option<SocketAddr> {
+        self.members.members().first().map(lock_testkit::ZooKeeperServer::addr)
+    }
+
+    fn url(&self, network: Option<SocketAddr>) -> String {
+        match (self.address(), network) {
+            (Some(first), Some(network)) => {
+                self.members.url().replace(&first.to_string(), &network.to_string())
+            }
+            _ => self.members.url(),
+        }
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        SERVER_FAULTS.to_vec()
+    }
+
+    async fn strike(&mut self, fault: &str, span: Duration) {
+        self.struck = (self.struck + 1) % self.members.members().len();
+        strike_server(self.members.member(self.struck), fault, span).await;
     }
 
     connects_by_url!();

@@ -42,4 +42,4 @@ async fn a_killed_run_keeps_others_out_for_its_span(fixture: Fixture) {
     next.release().await.expect("held to the end");
 }
 
-on_each_store!(c41_a_killed_run_keeps_others_out_for_its_span: a_killed_run_keeps_others_out_for_its_span);
+on_each_store!(c41_a_killed_run_keeps_others_out_for_its_span: a_killed_run_keeps_others_out_for_its_span, with records);

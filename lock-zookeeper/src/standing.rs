@@ -1,0 +1,89 @@
+//! Decides if it is a claim's turn, by the claims before it alone.
+//!
+//! Claims before one only go, and none comes before it later. So two clients that decide at the same moment decide alike,
+//! and a claim whose turn has come keeps it. A shared claim waits for those of other kinds. A claim on permits holds once
+//! its slots are written in its node (C36):
+//!
+//! - Slots are written once, by the claim's own client, after a read in which all before it had theirs.
+//! - Those before it can only go after that read, and keep their slots until then.
+//! - Those after it take no slots before it has its own.
+//!
+//! A read that is behind shows claims that are gone, and so lets a claim wait for longer. It lacks none that are before
+//! the claim: the session saw its own node made, which was later.
+
+use futures_util::future::try_join_all;
+use lock_core::backend::Admission;
+use lock_core::{BackendError, Kind, Permits, Slots};
+
+use crate::queue::{Entry, Queue};
+use crate::sessions::Session;
+use crate::store::{Found, Store};
+
+/// Standing of a claim among those before it.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// Its turn has come. A claim on permits gets these slots.
+    Fits(Slots),
+    /// This one before it is in the way.
+    Behind(usize),
+    /// All before it hold, and leave too few permits.
+    Full,
+    /// The lock has this other number of permits.
+    Conflicts(u16),
+}
+
+impl Store {
+    /// The standing of a claim of this kind, with as many before it as `at`.
+    pub(crate) async fn standing(
+        &self,
+        session: &Session,
+        lock: &str,
+        queue: &Queue,
+        (at, kind): (usize, Kind),
+    ) -> Result<Standing, BackendError> {
+        let before = queue.entries().get(..at).unwrap_or_default();
+        let in_the_way = match kind {
+            Kind::Shared => before.iter().rposition(|entry| entry.kind != kind),
+            Kind::OneOf(permits) => {
+                return self.standing_of_permits(session, lock, before, permits).await;
+            }
+            _ => at.checked_sub(1),
+        };
+        Ok(in_the_way.map_or(Standing::Fits(Slots::NONE), Standing::Behind))
+    }
+
+    async fn standing_of_permits(
+        &self,
+        session: &Session,
+        lock: &str,
+        before: &[Entry],
+        permits: Permits,
+    ) -> Result<Standing, BackendError> {
+        let read = async |entry: &Entry| {
+            let found = self.find(session, &format!("{lock}/{}", entry.child)).await?;
+            Ok::<_, BackendError>(found.and_then(Found::held).map(|written| written.slots))
+        };
+        let (Some(first), Some(last)) = (before.first(), before.last()) else {
+            return Ok(Standing::Fits(Slots::new(0..permits.taken())));
+        };
+        let of = first.kind.permits();
+        if of > 0 && of != permits.of() && read(first).await?.is_some() {
+            return Ok(Standing::Conflicts(of));
+        }
+        if let Some(other) = before.iter().rposition(|entry| entry.kind.permits() != permits.of()) {
+            return Ok(Standing::Behind(other));
+        }
+        // C34: those that hold are at the front. So this one tells if any before us waits.
+        let nearest = Standing::Behind(before.len() - 1);
+        if read(last).await?.is_none() {
+            return Ok(nearest);
+        }
+        let slots = try_join_all(before.iter().map(read)).await?;
+        let Some(slots) = slots.into_iter().collect::<Option<Vec<_>>>() else { return Ok(nearest) };
+        let held = before.iter().zip(&slots).map(|(entry, slots)| (entry.kind, slots));
+        Ok(match Admission::of(Kind::OneOf(permits), held) {
+            Admission::Fits(slots) => Standing::Fits(slots),
+            Admission::Waits | Admission::Conflicts(_) => Standing::Full,
+        })
+    }
+}
