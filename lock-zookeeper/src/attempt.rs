@@ -282,7 +282,7 @@ impl Ask<'_> {
     ) -> Result<Attempt, BackendError> {
         let (store, session) = (self.store, &self.session);
         let mut contention = store.contention(session, &self.lock, queue, self.asked).await?;
-        // Who of those that take permits holds already is not in the names of the nodes.
+        // The names of the nodes do not tell if a claim on permits holds already.
         let is_known = self.claim.kind.slots() == 0;
         contention.position = is_known.then_some(at.saturating_sub(queue.front()) as u64);
         let task = store.wake_in_turn(self.claim, session, &node, waiter);

@@ -32,7 +32,7 @@ pub(crate) struct Own {
 pub(crate) struct Node {
     pub(crate) path: String,
     pub(crate) token: FencingToken,
-    /// Those of a hold that is one of n.
+    /// The slots of a hold that is one of n.
     pub(crate) slots: Slots,
 }
 

@@ -119,7 +119,7 @@ impl Turn {
 
     /// Returns true if the turn of the node before our own has not come. Two nodes are read for it, where a queue would be
     /// long: each waiter looks each second.
-    async fn is_far_back(&self) -> Result<bool, BackendError> {
+    async fn is_far_back(&mut self) -> Result<bool, BackendError> {
         let ahead = self.before.as_ref().and_then(|before| before.ahead.as_ref());
         let Some(ahead) = ahead else { return Ok(false) };
         let client = self.session.client();

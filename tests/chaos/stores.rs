@@ -274,7 +274,7 @@ pub(crate) struct ZooKeepers {
 
 #[cfg(feature = "zookeeper")]
 impl Store for ZooKeepers {
-    const NAME: &str = "zookeeper of three";
+    const NAME: &str = "zookeeper-of-three";
     const OUTLASTS: Duration = SESSIONS_OUTLAST;
 
     async fn start(_folder: &Path) -> Self {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+mod access;
 mod conformance;
 mod faults;
 mod members;

@@ -9,12 +9,17 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 
 use crate::servers::{SHORT_TTL, one_member};
-use crate::support::{SLACK, fresh_name, patient, released};
+use crate::support::{
+    SLACK, client, fresh_name, held, patient, released, served, served_within, until_waiting,
+};
+
+fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
+}
 
 /// A client on a runtime of its own. Once that is gone, nobody keeps its sessions, as if its process had died.
 async fn leased_by_the_dead(url: String, name: String) -> (Runtime, LockClient, Lease) {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-    let runtime = runtime.expect("a runtime");
+    let runtime = runtime();
     let leased = runtime.spawn(async move {
         let client = connect(&url).await.expect("a client");
         let guard = client.acquire(LockRequest::new(name).ttl(SHORT_TTL)).await;
@@ -41,6 +46,30 @@ async fn c28_a_hold_whose_client_died_ends_with_its_session() {
     assert!(guard.token() > died.token());
     released(guard).await;
     drop(dead);
+}
+
+/// C28: a waiter whose client died is passed within 3 s of its turn, though its session lasts for longer, and those behind
+/// it keep their order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_costs_the_bound_and_not_its_session() {
+    let (url, name) = (one_member().await.url(), fresh_name());
+    let clients = [client(&url).await, client(&url).await, client(&url).await];
+    let [holder, next, last] = &clients;
+    let guard = held(holder, &name).await;
+    let (runtime, dead, request) = (runtime(), client(&url).await, patient(&name));
+    let asking = dead.clone();
+    runtime.spawn(async move { asking.acquire(request).await });
+    until_waiting(holder, &name, 1).await;
+    runtime.shutdown_background();
+    let mut waiting = Vec::new();
+    for (client, count) in [(next, 2), (last, 3)] {
+        let (client, request) = (client.clone(), patient(&name));
+        waiting.push(tokio::spawn(async move { client.acquire(request).await }));
+        until_waiting(holder, &name, count).await;
+    }
+    let (last, next) = (waiting.pop().expect("two"), waiting.pop().expect("two"));
+    served_within(Duration::from_secs(3) + SLACK, guard, next).await;
+    released(served(last).await).await;
 }
 
 /// C36: a lease that another client attached is on a session of that client: it outlives the first one.

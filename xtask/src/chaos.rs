@@ -10,7 +10,8 @@ use crate::workspace;
 /// Arguments of a run.
 #[derive(Args)]
 pub(crate) struct Chaos {
-    /// The store: memory, files, redis, etcd or postgres; all of them, one after the other, if it is left out.
+    /// The store: memory, files, redis, etcd, postgres, zookeeper or `zookeeper_of_three`; all of them, one after the
+    /// other, if it is left out.
     #[arg(long)]
     backend: Option<String>,
     /// The only fault that strikes, such as `worker-paused`, `black-hole` or `server-killed`.
