@@ -143,8 +143,8 @@ impl Session {
 
     /// Returns the keys on the lease.
     ///
-    /// A returned key exists. A missing key may exist too: the leader answers, and may not yet have carried out the
-    /// writes of other members.
+    /// A returned key exists. A missing key may exist too: the leader answers, and may not yet have applied a
+    /// write that another member has applied.
     pub(crate) async fn census(&self) -> Result<LeaseTimeToLiveResponse, BackendError> {
         let (id, options) = (self.id, Some(LeaseTimeToLiveOptions::new().with_keys()));
         let ask = |mut client: Client| async move { client.lease_time_to_live(id, options).await };
