@@ -1,4 +1,4 @@
-//! The documentation says what the code says.
+//! Compares the documentation with the code.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ fn read(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Asserts that the table of the guarantees has the row of these locks.
+/// Asserts that the table of guarantees has the row of these locks.
 fn assert_told(locks: &LockClient) {
     let row = row(&locks.capabilities());
     let told = read("docs/guarantees.md");

@@ -1,4 +1,4 @@
-//! The dashboard asks for what a client counts.
+//! Compares the dashboard's queries with the metrics of a client.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ const DASHBOARD: &str = include_str!("../docs/observability/grafana.json");
 const ALERTS: &str = include_str!("../docs/observability/alerts.yaml");
 const PAGE: &str = include_str!("../docs/observability.md");
 
-/// The words of `text` that are names of ours.
+/// Returns the words of `text` that are our names.
 fn names(text: &str) -> BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("leasehold_")).map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! Controls: what is broken on purpose is found.
+//! Controls: the checker finds faults that are made on purpose.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::stores::{Memory, Unfenced};
 /// Number of tries of a control: a fault strikes at random, and half of the runs see its effect.
 const TRIES: u64 = 20;
 
-/// S4: without a fence a holder that is paused past its TTL overwrites what came after it.
+/// S4: without a fence, a holder that is paused past its TTL overwrites later writes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_a_paused_holder_without_a_fence_is_found() {
     for seed in 1..=TRIES {
@@ -23,7 +23,7 @@ async fn s4_a_paused_holder_without_a_fence_is_found() {
     panic!("the harness is blind: no update was lost in {TRIES} runs without a fence");
 }
 
-/// S3: a lock that is freed behind the holder's back is seen to have two.
+/// S3: a lock that is freed without its holder is seen to have two holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_locks_that_are_freed_behind_the_holders_back_are_found() {
     for seed in 1..=TRIES {

@@ -1,4 +1,4 @@
-//! Histories on every kind of store under random faults; and controls, which show that the checker sees.
+//! Histories on every kind of store under random faults, and controls that test the checker.
 //!
 //! Each test is one short run. `cargo xtask chaos` makes long ones of them.
 
@@ -13,7 +13,7 @@ use lock_testkit::child;
 
 use crate::stores::{Files, Memory};
 
-/// The workers of all stores: which one is in the URL.
+/// The workers of all stores. The URL names the store.
 #[test]
 fn child_role() {
     child::run(async |_| play::<stores::Any>().await);

@@ -8,7 +8,7 @@ use leasehold::LockError;
 use leasehold::core::backend::async_trait;
 use lock_testkit::chaos::{FileRegister, Register};
 
-/// The register of a lock on the store at `url`.
+/// Opens the register of a lock on the store at `url`.
 pub(crate) async fn open(
     url: &str,
     folder: &Path,
@@ -66,7 +66,7 @@ mod redis {
         }
     }
 
-    /// Deletes all keys of locks behind everyone's back.
+    /// Deletes all keys of locks without their clients.
     pub(crate) fn delete_all_but_registers(server: &RedisServer) {
         let keys = server.cli(&["KEYS", "*"]);
         for key in keys.array().iter().map(|key| key.text()).filter(|key| !key.contains(PREFIX)) {

@@ -1,4 +1,4 @@
-//! Ways in: user and password, several members, TLS; and ways to be kept out.
+//! Access of clients: user and password, several members, TLS; and refusals of it.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ async fn by_user_and_password_with_rights_below_the_root() {
         rights.expect("it looks at them").health
     };
     assert_eq!(rights(&able).await, Health::Good);
-    // Rights on the keys of claims alone do not do: a withdrawal leaves a mark, and tokens have a floor.
+    // Rights on the keys of claims alone are not enough: a withdrawal leaves a mark, and tokens have a floor.
     server.ctl(&["user", "add", &format!("partly:{SECRET}")]);
     server.ctl(&["role", "add", "claims"]);
     let claims = ["role", "grant-permission", "claims", "--prefix=true", "readwrite"];
@@ -47,14 +47,14 @@ async fn by_user_and_password_with_rights_below_the_root() {
     assert_eq!(rights(&partly).await, Health::Risk);
     let text = refusal(&format!("etcd://unable:{SECRET}@{address}/")).await;
     assert!(text.contains("rights"), "{text}");
-    // Rights that are taken away are noticed as what they are.
+    // The error names a right that was taken away.
     server.ctl(&["role", "revoke-permission", "locks", "--prefix=true", "leasehold/"]);
     let refused = able.acquire(patient(&fresh_name())).await.expect_err("it lacks rights");
     assert!(shown(&refused).contains("rights"), "{refused:?}");
     assert_eq!(rights(&able).await, Health::Risk);
 }
 
-/// A login that the server has forgotten, as by a restart, is renewed.
+/// A login that the server has forgotten, as after a restart, is renewed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_login_outlives_a_restart_of_the_server() {
     let mut server = EtcdServer::start_with_password(SECRET).await;
@@ -71,7 +71,7 @@ async fn by_tls() {
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = EtcdOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
-    // A server whose certificate is not trusted, and TLS with a server that has none.
+    // A server with an untrusted certificate, and TLS to a server without TLS.
     refusal(&server.url()).await;
     refusal(&one_member().await.url().replace("etcd:", "etcds:")).await;
     refusal(&server.url().replace("etcds:", "etcd:")).await;
@@ -83,7 +83,7 @@ async fn tls_that_is_not_compiled_in_names_its_feature() {
     assert!(refusal("etcds://localhost/").await.contains("`etcd-tls`"));
 }
 
-/// Addresses of dead members, and addresses where no member is, are passed over.
+/// Addresses of dead members, and addresses without a member, are skipped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_several_members_with_one_dead() {
     let server = one_member().await;
@@ -155,7 +155,7 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     served(waiting).await.release().await.expect("an answer");
 }
 
-/// S3: a claim of a later format, or a damaged one, is waited for by each kind, whatever it begins with.
+/// S3: a claim of a later format, or a damaged one, is waited for by each kind, whatever its start is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_claim_that_is_not_understood_is_waited_for() {
     let server = one_member().await;
@@ -190,7 +190,7 @@ async fn s3_a_claim_that_is_not_understood_is_waited_for() {
     }
 }
 
-/// C42: the record of a run that is not understood is no run that did not happen.
+/// C42: a record that is not understood does not mean that the run did not happen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c42_a_record_that_is_not_understood_is_named() {
     let server = one_member().await;
@@ -202,7 +202,7 @@ async fn c42_a_record_that_is_not_understood_is_named() {
     assert!(error.contains(&key) && error.contains("delete the key"), "{error}");
 }
 
-/// A connection on which nothing goes on is left open: a server closes one that sends it pings.
+/// A quiet connection is left open: a server closes one that sends it pings.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_connection_is_kept() {
     let server = one_member().await;
@@ -232,8 +232,8 @@ async fn foreign_keys_beside_the_claims_are_no_locks() {
     assert_eq!(listed, []);
 }
 
-/// C8: losses are told at once for as long as a client lives. Each login that its stream of watches was
-/// opened with expires after a while.
+/// C8: losses are signalled at once for as long as a client lives, although each login of its stream of watches
+/// expires after a while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_watches_outlive_the_login_they_were_opened_with() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -249,7 +249,7 @@ async fn c08_watches_outlive_the_login_they_were_opened_with() {
     let end = Instant::now() + Duration::from_secs(8);
     while Instant::now() < end {
         let (guard, name) = (holder.acquire(patient("a")).await.expect("free"), "a");
-        // Holds are watched from this age on.
+        // Holds of this age are watched.
         tokio::time::sleep(SLACK).await;
         evictor.admin().evict(name).await.expect("an answer");
         let reason = timeout(Duration::from_secs(5), guard.lost()).await.expect("the loss is told");

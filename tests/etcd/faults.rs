@@ -1,4 +1,4 @@
-//! Dead, stopped and deaf members, leaders that go, and streams that break.
+//! Dead, stopped and silent members, changes of the leader, and broken streams.
 
 use std::time::{Duration, Instant};
 
@@ -15,8 +15,8 @@ use crate::support::{
 
 lock_testkit::test_faults!(EtcdFaults);
 
-/// C15, C17: without a majority every call fails in time with an error that says so, and a holder
-/// stops believing at its deadline; with one, locks work again.
+/// C15, C17: without a majority every call fails in time, with an error that names the reason, and a holder stops
+/// believing at its deadline. With a majority, locks work again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_without_a_majority_every_call_fails_in_time() {
     let mut cluster = EtcdServer::start_cluster(3).await;
@@ -33,13 +33,13 @@ async fn c17_without_a_majority_every_call_fails_in_time() {
     let reason = timeout(LIMIT, doomed.lost()).await.expect("the loss is told");
     assert_eq!(reason, LostReason::Expired);
     let took = killed.elapsed();
-    // The calls above take some of it.
+    // The calls above take some of this time.
     assert!(took < ttl + REQUEST_TIMEOUT * 7 + SLACK, "noticed after {took:?}");
     cluster.member(leader).restart().await;
     turn(&client, &fresh_name()).await;
 }
 
-/// L1: a cluster that changes its leader, in order or by its death, keeps holds and waiters.
+/// L1: a cluster that changes its leader, in order or by a death, keeps holds and waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_and_a_waiter_outlive_their_leader() {
     let mut cluster = EtcdServer::start_cluster(3).await;
@@ -60,14 +60,14 @@ async fn a_hold_and_a_waiter_outlive_their_leader() {
     released(next).await;
 }
 
-/// The URL of the members that do not lead: to stop one of them costs the cluster no election.
+/// Returns the URL of the members that do not lead: a stop of one of them costs the cluster no election.
 pub(crate) async fn followers_of(cluster: &EtcdCluster) -> String {
     let leader = cluster.leader().await;
     let followers = (1..3).map(|next| cluster.members()[(leader + next) % 3].addr().to_string());
     format!("etcd://{}/", followers.collect::<Vec<_>>().join(","))
 }
 
-/// A member that is stopped takes no part; the client turns to another within a request.
+/// A stopped member is not used; the client turns to another within a request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another() {
     let cluster = EtcdServer::start_cluster(3).await;
@@ -83,8 +83,8 @@ async fn a_stopped_member_is_left_for_another() {
     cluster.members()[stopped].cont();
 }
 
-/// C8: a hold that ends behind its holder's back is told by the watch, long before a renewal would
-/// tell: its lease revoked, or its key deleted.
+/// C8: the watch reports a hold that was ended without its holder, long before a renewal would: after a revocation of
+/// its lease, or a deletion of its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_watch_tells_of_a_loss_at_once() {
     let server = one_member().await;
@@ -106,14 +106,14 @@ async fn c08_a_watch_tells_of_a_loss_at_once() {
     }
 }
 
-/// The lease on a key, as `etcdctl` writes it.
+/// Returns the lease of a key, as `etcdctl` writes it.
 pub(crate) fn lease_of(server: &EtcdServer, key: &str) -> String {
     let fields = server.ctl(&["get", key, "-w", "fields"]);
     let lease = fields.lines().find_map(|line| line.strip_prefix("\"Lease\" : "));
     format!("{:x}", lease.expect("a lease").trim().parse::<i64>().expect("a number"))
 }
 
-/// C8: a watch whose stream was cut is opened again, and what happened meanwhile is found.
+/// C8: a watch with a cut stream is opened again, and events of the meantime are found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_cut_stream_is_opened_again_and_what_was_missed_is_read() {
     let server = one_member().await;
@@ -137,8 +137,8 @@ async fn c08_a_cut_stream_is_opened_again_and_what_was_missed_is_read() {
     assert_eq!(reason, LostReason::Evicted);
 }
 
-/// C27: a waiter that leaves the middle of the queue lets nobody in. The waiter behind it looks, and
-/// watches the claim that is before its own now.
+/// C27: a waiter that leaves the middle of the queue lets nobody in. The waiter behind it looks, and watches the
+/// claim that is then before its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_waiter_that_leaves_lets_nobody_in() {
     let server = one_member().await;
@@ -157,7 +157,7 @@ async fn c27_a_waiter_that_leaves_lets_nobody_in() {
     released(served(waiting).await).await;
 }
 
-/// etcd#11456, etcd#19597: a waiter whose lease ended is never told that it holds; it queues anew.
+/// etcd#11456, etcd#19597: a waiter whose lease has ended is never granted the lock; it queues again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_whose_lease_ended_does_not_hold() {
     let server = one_member().await;
@@ -169,7 +169,7 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
         let place = claims(server, &name).pop().expect("a place");
         server.ctl(&["lease", "revoke", &lease_of(server, &place)]);
         assert!(!waiting.is_finished(), "told that it holds");
-        // The same owner, at the end of the queue again.
+        // The same owner is at the end of the queue again.
         eventually("it queues anew", LIMIT, async || claims(server, &name).len() == 2).await;
     }
     let token = guard.token();
@@ -205,7 +205,7 @@ async fn a_waiter_that_was_cut_off_does_not_believe_in_its_old_place() {
     released(served(waiting).await).await;
 }
 
-/// A server without space takes no lock and says so; what is held can be released.
+/// A server without space grants no lock and reports it; held locks can be released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_space_says_so_and_takes_no_lock() {
     let server = EtcdServer::start_with(&["--quota-backend-bytes", "150000"]).await;

@@ -1,4 +1,4 @@
-//! C24, C25: the resource side on etcd.
+//! C24, C25: the side of the resource on etcd.
 
 use leasehold::etcd::EtcdBackend;
 use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
@@ -22,7 +22,7 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
 
     let holder = locks.acquire(patient(&name)).await.expect("it is free");
     fence.advance(holder.token()).await.expect("the newest");
-    // Between the new holder's read and its write, the stale one is refused already.
+    // The stale holder is already refused between the new holder's read and its write.
     let refused = fence.set(stale.token(), &*stock, "50").await;
     assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == holder.token()));
     assert_eq!(written(), "99\n");
@@ -31,13 +31,13 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     fence.advance(holder.token()).await.expect("advancing again does no harm");
     assert_eq!(written(), "98\n");
     check_remembers_nothing(&lock.fence(fresh_name())).await;
-    // The mark is the resource's: it has no lease.
+    // The mark belongs to the resource: it has no lease.
     let mark = server.ctl(&["get", &format!("leasehold/fences/{name}"), "-w", "fields"]);
     assert!(mark.contains("\"Lease\" : 0"), "{mark}");
     holder.release().await.expect("an answer");
 }
 
-/// A caller's own transaction, under the comparison, is refused as a whole.
+/// A caller's own transaction with the comparison is refused as a whole.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holders_own_transaction_is_refused() {
     let server = one_member().await;
@@ -66,7 +66,7 @@ async fn c24_a_stale_holders_own_transaction_is_refused() {
     holder.release().await.expect("an answer");
 }
 
-/// S1: a mark that is not understood, as one of a later version or a damaged one, is neither overwritten nor passed.
+/// S1: a mark that is not understood, of a later version or damaged, is neither overwritten nor passed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s1_a_mark_that_is_not_understood_refuses_every_token() {
     let server = one_member().await;

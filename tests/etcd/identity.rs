@@ -1,4 +1,4 @@
-//! C22: revisions are tokens only within one life of one store.
+//! C22: revisions are tokens only within the history of one store.
 
 use std::fs;
 use std::process::Command;
@@ -11,8 +11,8 @@ use tokio::time::timeout;
 use crate::servers::claims;
 use crate::support::{LIMIT, client, fresh_name, held, patient, released, shown};
 
-/// A cluster that was restored from a backup gives out small revisions again: no lock is granted under one, and
-/// what was held is lost, whether the backup has it or not.
+/// A cluster that was restored from a backup gives out small revisions again. No lock is granted with one, and held
+/// locks are lost, whether the backup has them or not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_store_that_went_back_in_time_is_refused() {
     let mut server = EtcdServer::start().await;
@@ -41,17 +41,17 @@ async fn c22_a_store_that_went_back_in_time_is_refused() {
     }
 }
 
-/// A member of another cluster in the URL, which is asked when that of the known one fails, grants nothing.
+/// A member of another cluster in the URL, which is asked when the known member fails, grants nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_member_of_another_cluster_is_refused() {
     let (mut ours, mut other) = (EtcdServer::start().await, EtcdServer::start().await);
-    // Ahead, so that its revisions alone tell nothing.
+    // Ahead of ours, so that its revisions alone prove nothing.
     for i in 0..50 {
         other.ctl(&["put", "filler", &i.to_string()]);
     }
     let client = client(&format!("etcd://{},{}/", ours.addr(), other.addr())).await;
     let guard = held(&client, "a").await;
-    // The client draws the member that it begins with.
+    // The client draws its first member.
     let known = if claims(&ours, "a").is_empty() { &mut other } else { &mut ours };
     known.kill();
     let refused = client.acquire(patient("b").wait(Wait::AtMost(Duration::from_secs(5)))).await;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::task_local;
 
-/// Tells orders apart, over all tests of this process.
+/// Identifies an order among all tests of this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Order(u64);
 
@@ -23,7 +23,7 @@ impl Order {
         CURRENT.try_with(|order| *order).ok()
     }
 
-    /// Does `work` as work on this order.
+    /// Runs `work` as work on this order.
     pub(crate) async fn scope<T>(self, work: impl Future<Output = T>) -> T {
         CURRENT.scope(self, work).await
     }

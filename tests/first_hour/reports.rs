@@ -11,10 +11,10 @@ use tracing_subscriber::registry;
 
 use crate::order::Order;
 
-/// The orders in whose course the log told of a lost hold.
+/// The orders during which the log reported a lost hold.
 static LOGGED: Mutex<BTreeSet<Order>> = Mutex::new(BTreeSet::new());
 
-/// Notes from now on what the service logs.
+/// Notes the service's log from now on.
 pub(crate) fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! Disturbances at moments that chance chooses, while many buy.
+//! Random disturbances while many customers buy.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use crate::answer::{Answer, order};
 use crate::counter::{Scene, items};
 use crate::shop::Shop;
 
-/// For how long it storms.
+/// Duration of the disturbances.
 const STORM: Duration = Duration::from_secs(8);
 
-/// Number of buyers of each item at once, of each instance.
+/// Number of parallel buyers of each item at each instance.
 const BUYERS: usize = 2;
 
-/// S4, C47: whatever outage comes when, what is off the shelves is what the buyers were told.
+/// S4, C47: after outages at any time, the stock agrees with the answers to the buyers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_the_stock_is_exact_through_outages_at_any_moment() {
     let mut scene = Scene::set(Duration::from_secs(1)).await;
@@ -40,13 +40,12 @@ async fn s4_the_stock_is_exact_through_outages_at_any_moment() {
     scene.assert_exact(&answers);
 }
 
-/// C47: whoever evicts a holder when, the service reports that its hold did not last, where each release asks the
-/// server.
+/// C47: if each release asks the server, the service reports every eviction: its hold did not last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_no_eviction_goes_unreported() {
     let mut scene = Scene::set(Duration::from_secs(30)).await;
     scene.local_hand_off = false;
-    // C47: a release that has no answer in time tells nothing of an eviction. A busy machine is not to cause that.
+    // C47: a release without an answer in time does not report an eviction. A busy machine must not cause that.
     scene.request_timeout = Duration::from_secs(20);
     let shops = [scene.shop().await, scene.shop_beside().await];
     scene.counter.open();
@@ -68,7 +67,7 @@ async fn c47_no_eviction_goes_unreported() {
     scene.assert_exact(&answers);
 }
 
-/// Buys all items at all instances until `end`; what each buyer was told.
+/// Buys all items at all instances until `end`; returns the answer to each buyer.
 async fn crowd(shops: [Arc<Shop>; 2], end: Instant) -> Vec<(String, Answer)> {
     let buyers = items().flat_map(|item| {
         let places = shops.iter().cloned().cycle().take(BUYERS * shops.len());
@@ -88,7 +87,7 @@ async fn keep_buying(shop: Arc<Shop>, item: String, end: Instant) -> Vec<(String
     answers
 }
 
-/// One outage, of a length that chance chooses: some are longer than the TTL.
+/// Makes one outage of random length: some are longer than the TTL.
 async fn disturb(scene: &mut Scene) {
     let span = Duration::from_millis([50, 300, 1500][random_range(0..3)]);
     let modes = [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests];
@@ -113,7 +112,7 @@ async fn disturb(scene: &mut Scene) {
     }
 }
 
-/// Deletes a lock's key, as somebody might by hand; under which token it was held.
+/// Deletes a lock's key, as somebody might by hand; returns the token of the hold.
 fn evict(scene: &Scene, item: &str) -> Option<FencingToken> {
     match scene.server.cli(&["GETDEL", &format!("stock:{item}")]) {
         Reply::Text(value) => value.split(':').nth(1).and_then(|token| token.parse().ok()),

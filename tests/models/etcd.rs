@@ -7,23 +7,23 @@ use crate::{CLIENTS, Grants, falls, stands};
 /// The way in which a waiter learns of its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Claims {
-    /// Claims before its own are known by their revision; a poll finds what a watch does not tell.
+    /// The revision of the claims before its own identifies them; a poll finds missed events.
     Protocol,
-    /// Claims are known by their client: an event of an earlier claim is taken for one of a later.
+    /// The client identifies a claim: an event of an earlier claim counts as one of a later claim.
     KnownByClient,
-    /// A watch alone tells: an event that is lost is never made up for.
+    /// Only a watch reports: a lost event is never found.
     WithoutPoll,
-    /// A client believes until it is told that its session has ended.
+    /// A client believes until it learns that its session has ended.
     WithoutDeadline,
-    /// The token is the count of claims that stand, in place of the revision.
+    /// The token is the number of present claims, instead of the revision.
     TokenByCount,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
-    /// The revision of its claim, as it knows; 0 for none.
+    /// The revision of its claim, as far as it knows; 0 for none.
     claim: u8,
-    /// The claims that it waits for: the revision that it saw of each client's.
+    /// The claims for which it waits: the revision of each client's claim that it saw.
     before: [u8; CLIENTS],
     believes: bool,
     /// Number of claims that it may still make.
@@ -36,7 +36,7 @@ struct State {
     /// The revision of each client's claim on the server; 0 for none.
     claims: [u8; CLIENTS],
     clients: [Client; CLIENTS],
-    /// Events under way to a client: the greatest claim of each other one that was deleted, in any order.
+    /// Events in flight to a client: the greatest deleted claim of each other client, in any order.
     events: [[u8; CLIENTS]; CLIENTS],
     grants: Grants,
     sessions_ended: u8,
@@ -100,7 +100,7 @@ impl Claims {
         Some(next)
     }
 
-    /// An event comes: a claim before its own is gone.
+    /// Receives an event: a claim before its own is gone.
     fn hear(self, state: &State, client: usize, other: usize) -> Option<State> {
         let gone = state.events[client][other];
         if gone == 0 {
@@ -116,7 +116,7 @@ impl Claims {
         Some(next)
     }
 
-    /// Reads which claims are before its own.
+    /// Reads the claims before its own.
     fn poll(self, state: &State, client: usize) -> Option<State> {
         let me = state.clients[client];
         if self == Self::WithoutPoll || me.claim == 0 || me.believes {
@@ -134,8 +134,8 @@ impl Claims {
         Some(next)
     }
 
-    /// A claim is the first once all that it saw before it are gone. It is written, and its session lives, as its
-    /// client knows by the deadline.
+    /// Makes a claim the first once all claims that it saw before it are gone. Its client has written it, and knows
+    /// by the deadline that its session lives.
     fn believe_if_first(self, state: &mut State, client: usize) {
         let me = state.clients[client];
         let is_live = state.claims[client] == me.claim;
@@ -148,7 +148,7 @@ impl Claims {
         state.grants.note(token);
     }
 
-    /// The deadline of a holder passes, before that of its session.
+    /// Lets the deadline of a holder pass, before that of its session.
     fn late(self, state: &State, client: usize) -> Option<State> {
         let me = state.clients[client];
         if !me.believes || state.sessions_ended > 0 {
@@ -157,7 +157,7 @@ impl Claims {
         let mut next = *state;
         next.clients[client].believes = self == Self::WithoutDeadline;
         next.sessions_ended = 1;
-        // The server ends all that the session had.
+        // The server deletes all keys of the session.
         delete(&mut next, client);
         if self != Self::WithoutDeadline {
             next.clients[client].claim = 0;
@@ -175,7 +175,7 @@ fn release(state: &State, client: usize) -> Option<State> {
     })
 }
 
-/// The session of a waiter ends, once.
+/// Ends the session of a waiter, once.
 fn end_session(state: &State, client: usize) -> Option<State> {
     let waits = state.claims[client] != 0 && !state.clients[client].believes;
     (waits && state.sessions_ended == 0).then(|| {
@@ -186,7 +186,7 @@ fn end_session(state: &State, client: usize) -> Option<State> {
     })
 }
 
-/// Deletes a claim, and tells those who wait for it.
+/// Deletes a claim, and sends events to the waiting clients.
 fn delete(state: &mut State, client: usize) {
     let gone = std::mem::take(&mut state.claims[client]);
     for (other, watcher) in state.clients.iter().enumerate() {
@@ -196,7 +196,7 @@ fn delete(state: &mut State, client: usize) {
     }
 }
 
-/// A stream breaks, once, and an event with it.
+/// Breaks a stream, once, and loses an event with it.
 fn miss(state: &State, client: usize, other: usize) -> Option<State> {
     (!state.lost && state.events[client][other] != 0).then(|| {
         let mut next = *state;

@@ -1,4 +1,4 @@
-//! The fence: two holders of a lock, the first of which may be paused for any time, increment one number.
+//! The fence: two holders of a lock increment one number. The first may be paused for any time.
 
 use lock_testkit::explore::Model;
 
@@ -7,17 +7,17 @@ use crate::{falls, stands};
 /// The way in which a holder uses the fence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fence {
-    /// C25: advance, then read, then write if the fence allows, which is one step.
+    /// C25: advances, then reads, then writes if the fence allows it; this last is one step.
     AdvanceReadWrite,
-    /// Read, then write if the fence allows.
+    /// Reads, then writes if the fence allows it.
     CheckTheWriteAlone,
-    /// As the protocol, but the check of a write and the write are two steps.
+    /// Like the protocol, but the check of a write and the write are two steps.
     CheckThenWrite,
-    /// Read, then write.
+    /// Reads, then writes.
     None,
 }
 
-/// Progress of a holder: it is granted the lock with its token, which is its place.
+/// Progress of a holder. Its place is its token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Holder {
     #[default]
@@ -60,8 +60,8 @@ impl Model for Fence {
 }
 
 impl Fence {
-    /// Returns the state after the next step of the holder at a place. Holders overlap as they like: earlier ones have
-    /// been paused.
+    /// Returns the state after the next step of the holder at a place. Holders may overlap in any way: earlier ones
+    /// have been paused.
     fn step(self, state: &State, place: usize) -> State {
         let (mut next, token) = (*state, place as u8 + 1);
         let is_stale = self != Self::None && token < state.seen;

@@ -1,5 +1,5 @@
 //! Small models of the protocols, each searched exhaustively: every order of their steps, with the faults that they
-//! must bear. Each has broken variants, which the search must find.
+//! must survive. Each has broken variants, which the search must find.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -16,14 +16,14 @@ use lock_testkit::explore::{Model, explore};
 /// Number of clients that ask for the one lock of a model.
 const CLIENTS: usize = 3;
 
-/// Demands that a protocol stands.
+/// Asserts that the search finds no fault in a protocol.
 fn stands(model: &(impl Model + Debug)) {
     let explored = explore(model).unwrap_or_else(|way| panic!("{model:?}: {way}"));
     let (states, steps) = (explored.states, explored.steps);
     println!("{model:?}: 1 name, {states} states, {steps} steps, no violation");
 }
 
-/// Demands that a broken protocol is found.
+/// Asserts that the search finds the fault of a broken protocol.
 fn falls(model: &(impl Model + Debug)) {
     match explore(model) {
         Ok(explored) => panic!("the search is blind to {model:?}: {explored:?}"),

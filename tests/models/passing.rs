@@ -1,4 +1,4 @@
-//! The hand-off within a client, under tokens that the server reserved, beside another client that waits.
+//! The hand-off within a client with reserved tokens, beside another client that waits.
 
 use lock_testkit::explore::Model;
 
@@ -11,11 +11,11 @@ const TASKS: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Passing {
     Protocol,
-    /// The server does not move its counter past what it reserved.
+    /// The server does not move its counter past the reserved tokens.
     ReservedTwice,
-    /// A hold is passed on although its deadline is over.
+    /// A hold is passed on although its deadline has passed.
     PassedAfterTheDeadline,
-    /// The rest of a reservation is used by a later hold.
+    /// A later hold uses the rest of a reservation.
     KeptForTheNextHold,
     /// A hold is passed on for ever while others wait.
     NeverYielded,
@@ -23,10 +23,10 @@ enum Passing {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Client {
-    /// Number of its tasks that had the lock; and a flag, set while one has it.
+    /// Number of its tasks that had the lock, and a flag that is set while one has it.
     served: u8,
     believes: bool,
-    /// The tokens that it may pass the hold on under.
+    /// The tokens with which it may pass the hold on.
     left: u8,
     next: u8,
 }
@@ -144,7 +144,7 @@ impl Passing {
     }
 }
 
-/// The deadline of a client passes, before the server's.
+/// Lets the deadline of a client pass, before the server's.
 fn late(state: &State, client: u8) -> Option<State> {
     let mut next = *state;
     let me = &mut next.clients[usize::from(client)];
@@ -153,7 +153,7 @@ fn late(state: &State, client: u8) -> Option<State> {
     is_late.then_some(next)
 }
 
-/// The server ends a hold whose client believes no more.
+/// Ends a hold on the server whose client does not believe any more.
 fn expire(state: &State) -> Option<State> {
     let is_over = !state.clients[usize::from(state.holder?)].believes;
     is_over.then_some(State { holder: None, ..*state })

@@ -7,7 +7,7 @@ use crate::{CLIENTS, Grants, falls, stands};
 /// The way in which a grant is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Table {
-    /// The row is locked first; the token is one more than the row's.
+    /// The row is locked first; the token is the row's plus one.
     Protocol,
     /// The row is read and written without a lock.
     WithoutRowLock,
@@ -15,25 +15,25 @@ enum Table {
     TokenFromASequence,
     /// A release deletes the row, and the token with it.
     DeletesTheRow,
-    /// A withdrawal leaves no mark: a request that comes later takes the lock.
+    /// A withdrawal leaves no mark: a later request acquires the lock.
     WithoutMark,
 }
 
-/// Where a session is.
+/// Progress of a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Phase {
     #[default]
     Idle,
-    /// The client has drawn a number of the sequence.
+    /// The client has drawn a number from the sequence.
     Drawn(u8),
-    /// In its transaction: what it saw of the row.
+    /// In its transaction, with the row that it saw.
     Saw {
         is_free: bool,
         last: u8,
         drawn: u8,
     },
     Holds,
-    /// The client gave up, and withdrew; its request may be under way.
+    /// The client gave up, and withdrew; its request may be in flight.
     GaveUp {
         is_late: bool,
     },
@@ -48,7 +48,7 @@ struct State {
     /// The session that has locked the row.
     locked: Option<u8>,
     sessions: [Phase; CLIENTS],
-    /// Whose claims were withdrawn, as the table knows.
+    /// The claims that the table knows as withdrawn.
     marks: [bool; CLIENTS],
     grants: Grants,
     terminated: bool,
@@ -145,7 +145,7 @@ impl Table {
         next
     }
 
-    /// A client that waits drops its request, which may be under way, and withdraws the claim.
+    /// Lets a waiting client drop its request, which may be in flight, and withdraw the claim.
     fn give_up(self, state: &State, session: usize) -> Option<State> {
         (state.sessions[session] == Phase::Idle && session == 0).then(|| {
             let mut next = *state;
@@ -155,7 +155,7 @@ impl Table {
         })
     }
 
-    /// A request comes after its withdrawal.
+    /// Lets a request arrive after its withdrawal.
     fn arrive_late(self, state: &State, session: usize) -> Option<State> {
         let mut next = *state;
         next.sessions[session] = Phase::GaveUp { is_late: false };
@@ -167,7 +167,7 @@ impl Table {
     }
 }
 
-/// A session is terminated in its transaction, once: all of it is undone, and the client asks again.
+/// Terminates a session in its transaction, once: all of it is undone, and the client asks again.
 fn terminate(state: &State, session: usize) -> Option<State> {
     let is_within = matches!(state.sessions[session], Phase::Saw { .. } | Phase::Drawn(_));
     (is_within && !state.terminated).then(|| {

@@ -7,16 +7,16 @@ use crate::{CLIENTS, Grants, falls, stands};
 /// The way in which a waiter is served.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum HandOver {
-    /// The waiter subscribes, then queues; a poll finds what no push told; a push that is older than its grant tells
-    /// nothing.
+    /// The waiter subscribes, then queues. A poll finds grants with a lost push. A push that is older than its grant
+    /// is ignored.
     Protocol,
-    /// No poll: what no push told is never known.
+    /// No poll: a grant with a lost push is never found.
     WithoutPoll,
-    /// A push is believed whenever it comes.
+    /// A push is believed at any time.
     LatePushesBelieved,
-    /// A release deletes the key, whoever has it.
+    /// A release deletes the key of any holder.
     ReleaseOfAnybody,
-    /// A token is one more than the last, whatever the clock says.
+    /// A token is the last one plus one, without the clock.
     TokenWithoutClock,
     /// A hold stays for ever though its holder has died.
     WithoutExpiry,
@@ -29,7 +29,7 @@ enum Phase {
     Subscribed,
     Queued,
     Holds(u8),
-    /// Its deadline has passed, and it goes on to release all the same.
+    /// Its deadline has passed, but it still releases.
     Late(u8),
     Done,
 }
@@ -50,10 +50,10 @@ struct State {
     replica: Server,
     failed_over: bool,
     was_late: bool,
-    /// A grant expired of which its client had not heard.
+    /// True if a grant expired before its client learned of it.
     expired_unheard: bool,
     clients: [Phase; CLIENTS],
-    /// The token of the push that is under way to each client; 0 for none.
+    /// The token of the push in flight to each client; 0 for none.
     pushes: [u8; CLIENTS],
     grants: Grants,
 }
@@ -86,7 +86,7 @@ impl Model for HandOver {
 
     fn wrong(&self, state: &State) -> Option<String> {
         let holds = |phase: &&Phase| matches!(phase, Phase::Holds(_));
-        // A failover that loses the last writes may let two in (P2).
+        // A failover that loses the last writes may let two clients in (P2).
         if state.clients.iter().filter(holds).count() > 1 && !state.failed_over {
             return Some("two hold".to_owned());
         }
@@ -99,7 +99,7 @@ impl Model for HandOver {
 }
 
 impl HandOver {
-    /// Subscribes; then asks for the lock, and again as a poll.
+    /// Subscribes, then asks for the lock, and asks again as a poll.
     fn ask(self, state: &State, client: usize) -> Option<State> {
         let mut next = *state;
         match state.clients[client] {
@@ -115,7 +115,7 @@ impl HandOver {
     fn serve(self, state: &mut State, client: usize) {
         let me = client as u8;
         match state.primary.holder {
-            // C16: its own grant again.
+            // C16: returns its own grant again.
             Some((holder, token)) if holder == me => {
                 state.clients[client] = Phase::Holds(token);
                 state.pushes[client] = 0;
@@ -144,7 +144,7 @@ impl HandOver {
         token
     }
 
-    /// The lock is free: the first of the queue has it, and is told.
+    /// Grants a free lock to the first of the queue, and sends the push.
     fn hand_over(self, state: &mut State) {
         state.primary.holder = None;
         if let Some(first) = state.primary.queue[0] {
@@ -153,7 +153,7 @@ impl HandOver {
         }
     }
 
-    /// A push that came after its grant has expired tells nothing: its deadline is over.
+    /// Ignores a push that came after its grant has expired: its deadline is over.
     fn hear(self, state: &State, client: usize) -> Option<State> {
         let token = state.pushes[client];
         if token == 0 {
@@ -180,7 +180,7 @@ impl HandOver {
         Some(next)
     }
 
-    /// Ends a hold in which nobody believes: its holder was not told, or its deadline has passed.
+    /// Ends a hold in which nobody believes: its holder never learned of it, or its deadline has passed.
     fn expire(self, state: &State) -> Option<State> {
         let (holder, token) = state.primary.holder?;
         let phase = state.clients[usize::from(holder)];
@@ -209,7 +209,7 @@ fn lose_push(state: &State, client: usize) -> Option<State> {
     })
 }
 
-/// The deadline of a holder passes, once.
+/// Lets the deadline of a holder pass, once.
 fn late(state: &State, client: usize) -> Option<State> {
     let Phase::Holds(token) = state.clients[client] else { return None };
     (!state.was_late).then(|| {
@@ -219,7 +219,7 @@ fn late(state: &State, client: usize) -> Option<State> {
     })
 }
 
-/// A holder dies after its deadline, and releases nothing.
+/// Lets a holder die after its deadline, without a release.
 fn die(state: &State, client: usize) -> Option<State> {
     matches!(state.clients[client], Phase::Late(_)).then(|| {
         let mut next = *state;
@@ -228,7 +228,7 @@ fn die(state: &State, client: usize) -> Option<State> {
     })
 }
 
-/// The replica takes over with what it has, once. Pushes and subscriptions are gone.
+/// Lets the replica take over with its data, once. Pushes and subscriptions are lost.
 fn fail_over(state: &State) -> Option<State> {
     (!state.failed_over).then_some(State {
         primary: state.replica,

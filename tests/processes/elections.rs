@@ -1,4 +1,4 @@
-//! C40: of many processes one leads, and all see the same leaders.
+//! C40: one of many processes leads, and all see the same leaders.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const CANDIDATES: usize = 5;
 /// Interval of an observer's looks.
 const POLL: Duration = Duration::from_millis(50);
 
-/// Campaigns under its process id, and leads until it is killed; says whom it sees lead.
+/// Campaigns with its process id as label, and leads until it is killed; prints each leader that it sees.
 pub(super) async fn campaign_and_observe() {
     let client = client().await;
     tokio::join!(campaign(&client), observe(&client));
@@ -39,7 +39,7 @@ async fn observe(client: &LockClient) {
     }
 }
 
-/// A candidate, and what it has said.
+/// A candidate, and its output so far.
 struct Candidate {
     child: child::Child,
     /// The term in which it leads.
@@ -53,7 +53,7 @@ impl Candidate {
         Self { child: fixture.spawn("candidate", ttl), leads: None, seen: Vec::new() }
     }
 
-    /// Listens until it has seen a leader after `term`, and knows by then if that is itself.
+    /// Reads until it has seen a leader after `term`. It then knows if it is the leader itself.
     async fn sees_one_after(&mut self, term: u64) -> (u64, u32) {
         loop {
             let knows = |seen, pid| pid != self.child.pid() || self.leads == Some(seen);
@@ -111,7 +111,7 @@ async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
 
 on_each_store!(c40_a_killed_leader_is_followed_by_another: a_killed_leader_is_followed_by_another);
 
-/// C40, C28: the first candidate stands still when the leader resigns. It costs the next one a TTL at the most.
+/// C40, C28: the first candidate is stopped when the leader resigns. This delays the next one by a TTL at the most.
 async fn a_candidate_that_stands_still_costs_a_ttl(fixture: Fixture) {
     let (ttl, limit) = (Duration::from_secs(4), Duration::from_secs(60));
     let locks = leasehold::connect(&fixture.url).await.expect("a connection");

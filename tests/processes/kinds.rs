@@ -19,14 +19,14 @@ const ROUNDS: u64 = 15;
 const WORKERS: usize = 10;
 const PERMITS: u16 = 3;
 
-/// A note in the log of all processes, in the order in which they make them.
+/// Adds a note to the common log of all processes.
 fn log(note: &str) {
     let path = Path::new(&variable("FOLDER")).join("log");
     let mut file = OpenOptions::new().append(true).create(true).open(path).expect("opens");
     file.write_all(format!("{note}\n").as_bytes()).expect("written");
 }
 
-/// The two files that hold the same number, unless somebody is writing.
+/// Returns the two files that hold the same number, except during a write.
 fn halves(folder: &Path) -> [PathBuf; 2] {
     [folder.join("left"), folder.join("right")]
 }
@@ -72,7 +72,7 @@ pub(super) async fn write() {
     child::say("done");
 }
 
-/// Has a slot again and again, which nobody else has meanwhile.
+/// Takes a slot again and again, and checks that nobody else has it.
 pub(super) async fn work() {
     let (client, folder) = (client().await, PathBuf::from(variable("FOLDER")));
     for _ in 0..20 {
@@ -91,7 +91,7 @@ pub(super) async fn work() {
     child::say("done");
 }
 
-/// Has a slot, says which, and keeps it until it is killed.
+/// Takes a slot, prints it, and keeps it until it is killed.
 pub(super) async fn keep_a_slot() {
     let guard =
         client().await.acquire(request().permits(1, PERMITS)).await.expect("its turn comes");
@@ -100,8 +100,8 @@ pub(super) async fn keep_a_slot() {
     drop(guard);
 }
 
-/// C33, C34, S4: readers never see half of a write, writers lose none, and no reader comes in twice while a
-/// writer waits.
+/// C33, C34, S4: readers never see a partial write, no write is lost, and no reader gets in twice while a writer
+/// waits.
 async fn ten_readers_and_two_writers(fixture: Fixture) {
     let ttl = Duration::from_secs(30);
     let spawn = |role: &'static str| {
@@ -127,7 +127,7 @@ async fn ten_readers_and_two_writers(fixture: Fixture) {
     assert!(waits > 0, "no writer ever waited");
 }
 
-/// Looks at each wait of a writer, and says how many there were. A reader may be noted once in it: it was let in
+/// Checks each wait of a writer, and returns their number. During one wait a reader may be noted once: it was let in
 /// before the writer queued, or queued before it. A reader that is noted twice asked after the first note.
 fn nobody_passes(notes: &[&str], writer: usize) -> usize {
     let (queues, writes) = (format!("queues {writer}"), format!("writes {writer}"));
@@ -149,7 +149,7 @@ fn nobody_passes(notes: &[&str], writer: usize) -> usize {
 
 on_each_store!(c34_ten_readers_and_two_writers: ten_readers_and_two_writers);
 
-/// C33, C36: never more than three, and no slot twice.
+/// C33, C36: at most three holders at once, and no slot twice.
 async fn ten_processes_with_three_permits(fixture: Fixture) {
     let mut workers: Vec<_> =
         (0..WORKERS).map(|_| fixture.spawn("worker", Duration::from_secs(30))).collect();
@@ -160,7 +160,7 @@ async fn ten_processes_with_three_permits(fixture: Fixture) {
 
 on_each_store!(c36_ten_processes_with_three_permits: ten_processes_with_three_permits);
 
-/// C38: the slot of a killed process is free after its TTL, and the others go on.
+/// C38: the slot of a killed process is free after its TTL, and the other holds go on.
 async fn a_killed_holder_frees_its_slot(fixture: Fixture) {
     let ttl = Duration::from_secs(4);
     let mut keepers: Vec<_> = (0..PERMITS).map(|_| fixture.spawn("slot keeper", ttl)).collect();

@@ -7,7 +7,7 @@ use tokio::time::sleep;
 
 use super::{Fixture, NAME, child, client, ttl};
 
-/// Begins a run that keeps others out for four of its TTLs, and goes on until it is killed.
+/// Begins a run that keeps others out for four of its TTLs, and continues until it is killed.
 pub(super) async fn run() {
     let begun = client().await.once(NAME).ttl(ttl()).at_least(ttl() * 4).begin().await;
     let guard = begun.expect("an answer").ran().expect("nobody else runs it");
@@ -15,8 +15,8 @@ pub(super) async fn run() {
     guard.lost().await;
 }
 
-/// C41: others are kept out for the span from the start of the run, and not from the death of its process, which may
-/// come after any number of renewals.
+/// C41: others are kept out for the span from the start of the run. The death of its process does not matter, even
+/// after many renewals.
 async fn a_killed_run_keeps_others_out_for_its_span(fixture: Fixture) {
     let (ttl, began) = (Duration::from_secs(2), Instant::now());
     let mut runner = fixture.spawn("runner", ttl);
@@ -33,7 +33,7 @@ async fn a_killed_run_keeps_others_out_for_its_span(fixture: Fixture) {
     };
     let (kept, waited) = (began.elapsed(), killed.elapsed());
     assert!(kept >= ttl * 4, "others were kept out for {kept:?}");
-    // Less than a TTL is left of the span.
+    // Less than a TTL of the span is left.
     assert!(
         waited < fixture.bound(ttl),
         "others were kept out for {waited:?} after the run was killed"

@@ -73,7 +73,7 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     let able = user("able", &RIGHTS);
     works(&client(&able).await).await;
     shares(&client(&able).await).await;
-    // A script may do without a right, and go a longer way: the list is to spare it that.
+    // Without a right a script may take a longer way: the list of rights must prevent that.
     assert!(server.cli(&["ACL", "LOG"]).array().is_empty(), "the list of rights lacks one");
 
     let mute: Vec<&str> = RIGHTS.iter().copied().filter(|right| *right != "+evalsha").collect();
@@ -91,7 +91,7 @@ async fn by_acl_user_with_the_rights_that_the_docs_name() {
     guard.release().await.expect("an answer");
 }
 
-/// An extra command of the driver would stand in the server's log for each connection.
+/// An extra command of the driver would appear in the server's log for each connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_server_refuses_nothing_of_what_is_sent() {
     let server = RedisServer::start().await;
@@ -103,7 +103,7 @@ async fn the_server_refuses_nothing_of_what_is_sent() {
     assert!(others.is_empty(), "{others:?}");
 }
 
-/// Takes a lock twice at once, extends, and gives back.
+/// Acquires a lock twice at once, extends it, and releases it.
 async fn shares(client: &LockClient) {
     let request = patient(&fresh_name()).permits(1, 3);
     let one = client.acquire(request.clone()).await.expect("a free lock");
@@ -113,7 +113,7 @@ async fn shares(client: &LockClient) {
     other.release().await.expect("held to the end");
 }
 
-/// C8: a right that is taken away says nothing of the lock: the holder believes until its deadline.
+/// C8: a right that is taken away is no eviction: the holder believes until its deadline.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_right_that_is_taken_away_is_no_eviction() {
     let server = RedisServer::start().await;
@@ -154,7 +154,7 @@ async fn by_tls() {
     let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
     let options = RedisOptions::new(server.url()).root_certificate(authority);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
-    // A server whose certificate no authority signed, and a server without TLS.
+    // A server with an unsigned certificate, and a server without TLS.
     refusal(&server.url()).await;
     let plain = RedisServer::start().await;
     refusal(&plain.url().replace("redis:", "rediss:")).await;
@@ -170,7 +170,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     assert_eq!(server.cli(&["EXISTS", "%7Bx%7D#a"]).integer(), 1);
 }
 
-/// C49: a user whose rights end at a prefix can do all that a client behind that prefix does.
+/// C49: a user with rights for a prefix can do everything that a client behind that prefix does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_rights_on_the_keys_of_a_prefix_are_enough_for_it() {
     let server = RedisServer::start().await;
@@ -191,7 +191,7 @@ async fn c49_rights_on_the_keys_of_a_prefix_are_enough_for_it() {
     assert_eq!(health(&client(&url).await).await, Health::Risk, "without the prefix it has none");
 }
 
-/// C49: what the driver would pass over is refused, and what it reads works.
+/// C49: parameters that the driver would ignore are refused, and those that it reads work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_that_have_no_effect_are_refused() {
     let server = RedisServer::start().await;
@@ -222,7 +222,7 @@ async fn c49_parameters_that_have_no_effect_are_refused() {
     assert!(refusal(&format!("{url}?database=1")).await.contains("`database`"));
 }
 
-/// C15: a server that is full lets a client in later.
+/// C15: a full server admits a client later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_what_a_server_says_at_the_opening_is_told() {
     let server = RedisServer::start().await;
@@ -233,7 +233,7 @@ async fn c15_what_a_server_says_at_the_opening_is_told() {
     let LockError::Backend { source, .. } = &full else { panic!("{full:?}") };
     assert!(source.is_transient(), "{full}");
     works(&client).await;
-    // A user whose rights end at that.
+    // A user whose rights end there.
     let locked = RedisServer::start().await;
     locked.cli(&["ACL", "SETUSER", "mute", "on", "nopass", "-@all"]);
     let text = refusal(&format!("redis://mute:any@{}", locked.addr())).await;
@@ -249,7 +249,7 @@ async fn nobody_there() {
     }
 }
 
-/// C32, R3: a server that does not know our command repeats its arguments in the error, and we do not.
+/// C32, R3: a server that does not know our command repeats its arguments in the error; our error does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_an_unknown_command_shows_no_owner() {
     let server = RedisServer::start_with(&["--rename-command", "EVALSHA", ""]).await;

@@ -13,16 +13,16 @@ use crate::support::{LIMIT, SLACK, fresh_name};
 
 const REQUEST_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// C17: what a call may take beyond its bound, and what a loaded machine adds.
+/// C17: time that a call may take beyond its bound, with the delay of a loaded machine.
 const MARGIN: Duration = Duration::from_millis(100).saturating_add(SLACK);
 
 const TTL: Duration = Duration::from_secs(4);
 
-/// A shutdown that has no answer lasts until the TTLs have ended the holds, and for what may still come of
-/// acquisitions this long at the least.
+/// A shutdown without an answer lasts until the TTLs have ended the holds, and at least this long for late effects of
+/// acquisitions.
 const SHUTDOWN_BOUND: Duration = Duration::from_secs(5);
 
-/// A way to connect within 2 s and to be answered within 2 s, neither of which options shorten.
+/// Time to connect, 2 s, and for the first answer, 2 s. No option shortens them.
 const CONNECT_BOUND: Duration = Duration::from_secs(4);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -67,7 +67,7 @@ async fn client(url: &str) -> LockClient {
     connect_with(url, options).await.expect("a connection")
 }
 
-/// Asserts each row of the table, for a server that is away at `url`.
+/// Asserts each row of the table, for an unreachable server at `url`.
 async fn assert_bounds(client: &LockClient, work: Work, url: &str) {
     let wait = |wait| LockRequest::new(fresh_name()).wait(wait);
     let (short, long) = (REQUEST_TIMEOUT / 4, REQUEST_TIMEOUT * 2);
@@ -102,7 +102,7 @@ async fn timed<T>(call: impl Future<Output = T>) -> (Duration, T) {
     (asked.elapsed(), answer)
 }
 
-/// Work under a lock that is done when it is told to be.
+/// Work under a lock that ends on demand.
 struct Work {
     done: oneshot::Sender<()>,
     task: JoinHandle<Result<(), LockError>>,
@@ -125,7 +125,7 @@ impl Work {
         Self { done, task }
     }
 
-    /// C47: ends the work, which a silent server delays by no more than `bound`, and fails in no case.
+    /// C47: ends the work. A silent server delays it by at most `bound`, and never makes it fail.
     async fn ends_well_within(self, bound: Duration) {
         let _ = self.done.send(());
         let (took, ended) = timed(self.task).await;

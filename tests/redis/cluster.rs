@@ -1,5 +1,4 @@
-//! A server in cluster mode that has all slots, as some services offer it. It is not supported, but it
-//! works.
+//! A server in cluster mode with all slots, as some services offer it. It is not supported, but it works.
 
 use std::time::Duration;
 

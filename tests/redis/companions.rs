@@ -11,7 +11,7 @@ use crate::support::fresh_name;
 
 const COMPANIONS: [&str; 3] = ["queue", "waiters", "fence"];
 
-/// Locks that are held, each with a companion that is a list, and with a waiter or without.
+/// Returns held locks, each with a companion that is a list, and with a waiter or without.
 async fn spoilt(server: &RedisServer, backend: &dyn DistributedLock, kind: Kind) -> Vec<Claim> {
     let mut holders = Vec::new();
     for what in COMPANIONS {
@@ -37,7 +37,7 @@ fn is_free(server: &RedisServer, claim: &Claim) {
     assert_eq!(server.cli(&["EXISTS", name]), Reply::Integer(0), "it is held beside {left:?}");
 }
 
-/// C14: a hold ends, whatever is in the way of who comes next.
+/// C14: a hold ends, even if a foreign key prevents the next grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_a_hold_ends_whatever_its_companions_are() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! C31: what the doctor says of real servers.
+//! C31: the doctor's findings on real servers.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ async fn findings(url: &str) -> Vec<Finding> {
     client(url).await.admin().doctor().await.expect("an answer")
 }
 
-/// The findings that are not good.
+/// Returns the findings that are not good.
 async fn faults(url: &str) -> Vec<(&'static str, Health)> {
     let faults = findings(url).await.into_iter().filter(|finding| finding.health != Health::Good);
     faults.map(|finding| (finding.check, finding.health)).collect()
@@ -33,7 +33,7 @@ async fn c31_a_good_server_passes() {
     assert_eq!(checks, [&settings[..], &["rights", "clock"]].concat());
 }
 
-/// C44: how soon watches learn of changes is no question of safety, and told all the same.
+/// C44: the delay of watches is no question of safety, but is still reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_what_watches_learn_is_told() {
     let server = RedisServer::start().await;
@@ -70,7 +70,7 @@ async fn c31_a_replica_is_named() {
     assert_eq!(faults, [("role", Health::Risk), ("rights", Health::Unknown)]);
 }
 
-/// Answers each request as a server does whose clock is a minute ahead; its port.
+/// Answers each request like a server whose clock is a minute ahead; returns its port.
 async fn fast_clock() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
@@ -138,7 +138,7 @@ async fn c31_missing_rights_are_named() {
     assert_eq!(faults(&user("f", "+info")).await, [("settings", Health::Unknown)]);
 }
 
-/// C31: each command is tried, also those that the probe needs only if others wait.
+/// C31: each command is tried, even those that the probe needs only if others wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_each_command_that_a_user_may_not_run_is_named() {
     let server = RedisServer::start_with(&SAFE).await;
@@ -154,7 +154,7 @@ async fn c31_each_command_that_a_user_may_not_run_is_named() {
     }
 }
 
-/// C31: a server that takes no writes is examined all the same.
+/// C31: a server that accepts no writes is still examined.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_what_keeps_a_server_from_writing_is_named() {
     let server = RedisServer::start_with(&SAFE).await;

@@ -1,4 +1,4 @@
-//! A replica that takes over behind a name, by a failover that loses nothing.
+//! A replica that takes over behind a host name, by a failover without losses.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::redis_server::redis_connections;
 use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
 
-/// Two servers, of which the second follows the first.
+/// Starts two servers, of which the second follows the first.
 async fn replicated() -> [RedisServer; 2] {
     let first = RedisServer::start().await;
     let port = first.port().to_string();
@@ -25,7 +25,7 @@ async fn until_it_follows(server: &RedisServer) {
     .await;
 }
 
-/// Returns once the replica has what was written.
+/// Returns once the replica has all writes.
 fn until_replicated(server: &RedisServer) {
     let mut session = server.session();
     session.call(&["SET", "written", "", "PX", "1"]);
