@@ -38,6 +38,8 @@ mod first_hour {}
 mod guarantees {}
 #[doc = include_str!("../docs/histories.md")]
 mod histories {}
+#[doc = include_str!("../docs/notes/names.md")]
+mod notes_names {}
 #[doc = include_str!("../docs/notes/performance.md")]
 mod notes_performance {}
 #[doc = include_str!("../docs/observability.md")]
