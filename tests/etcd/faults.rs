@@ -182,7 +182,7 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
     released(next).await;
 }
 
-/// As above, but the waiter is cut off until its lease is over, and the lock is free meanwhile.
+/// The same test, but the waiter is cut off until its lease is over, and the lock is free meanwhile.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_waiter_that_was_cut_off_does_not_believe_in_its_old_place() {
     let server = one_member().await;

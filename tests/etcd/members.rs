@@ -1,4 +1,4 @@
-//! The member that a client is connected to: which one it is, and when the client turns to another.
+//! The member to which a client is connected, and the change to another.
 
 use std::time::Duration;
 
@@ -11,8 +11,7 @@ use crate::renewals::started;
 use crate::servers::EtcdFaults;
 use crate::support::{LIMIT, client, fresh_name, held, renewed};
 
-/// Returns the number of the member that the only client with a hold is connected to: the one that has its stream of
-/// watches.
+/// Returns the number of the member that has the stream of watches of the only client with a hold.
 pub(crate) async fn member_in_use(cluster: &EtcdCluster) -> usize {
     let mut in_use = None;
     eventually("the hold is watched", LIMIT, async || {
@@ -24,7 +23,7 @@ pub(crate) async fn member_in_use(cluster: &EtcdCluster) -> usize {
     in_use.expect("just seen")
 }
 
-/// All clients have one URL, and would all sit on one member otherwise.
+/// All clients have one URL, and would otherwise all use one member.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn clients_are_spread_over_the_members() {
     let cluster = EtcdServer::start_cluster(3).await;
@@ -32,12 +31,12 @@ async fn clients_are_spread_over_the_members() {
         EtcdBackend::connect(&cluster.url()).await.expect("a connection");
     }
     for member in cluster.members() {
-        // By chance one is left out in a run of 100,000.
+        // One run in 100,000 leaves out a member by chance.
         assert!(started(member, "etcdserverpb.KV", "Range").await > 0, "{}", member.addr());
     }
 }
 
-/// A client whose member was away comes back to it: otherwise all would sit on the last one that was left running.
+/// A client returns to its member after an outage: otherwise all clients would use the last running one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_comes_back_to_its_member() {
     let mut cluster = EtcdServer::start_cluster(3).await;

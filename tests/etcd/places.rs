@@ -1,4 +1,4 @@
-//! Places in the queue: what becomes of one that nobody looks after, and how one is found again.
+//! Places in the queue: the end of an unattended place, and the search for an earlier one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ async fn c28_a_place_that_nobody_looks_after_ends() {
     let claim = request.claim().expect("a good claim");
     let other = client(&url).await;
     let waiting = {
-        // The handle of a waiter that is gone.
+        // The handle of a waiter that has gone.
         let lock = Arc::new(lock);
         let client = LockClient::new(lock.clone());
         let waiting = queued(&client, &holder, request.clone(), &name).await;
@@ -42,7 +42,7 @@ async fn c28_a_place_that_nobody_looks_after_ends() {
     released(held(&other, &name).await).await;
 }
 
-/// A waiter whose first answer was lost finds its place again, though many have come after it.
+/// A waiter whose first answer was lost finds its place again, even if many have come after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_place_is_found_again_behind_which_many_wait() {
     let server = one_member().await;
@@ -84,7 +84,7 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     released(next).await;
 }
 
-/// C28, C27: a place is on the session of its TTL, so that a stall of the server costs no waiter its place.
+/// C28, C27: a place is on the session of its TTL, so no waiter loses its place in a stall of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
     const WAITERS: usize = 20;
@@ -106,7 +106,7 @@ async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
     }
     let places = claims(&server, "a");
     server.stop();
-    // The fault: more than a lease of 2 s outlives.
+    // The fault: longer than a lease of 2 s lasts.
     sleep(Duration::from_secs(3)).await;
     server.cont();
     // The server ends leases that have expired within a second.
@@ -120,10 +120,10 @@ async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
     assert_eq!(*served.lock().expect("no panic"), in_order);
 }
 
-/// The served waiters in turn, by their numbers.
+/// The served waiters in their order, by their numbers.
 type Served = Arc<Mutex<Vec<(usize, Instant)>>>;
 
-/// A waiter that notes when it is served, and gives the lock on.
+/// Starts a waiter that notes when it is served, and then releases the lock.
 fn passes_on(client: LockClient, name: &str, number: usize, served: &Served) -> JoinHandle<()> {
     let (request, served) = (patient(name), served.clone());
     tokio::spawn(async move {
@@ -133,7 +133,7 @@ fn passes_on(client: LockClient, name: &str, number: usize, served: &Served) -> 
     })
 }
 
-/// Several that died at the front cost those behind them one bound, and none of the living its place.
+/// Several dead waiters at the front delay the waiters behind them by one bound, and no live waiter loses its place.
 async fn dead_waiters_at_the_front(dead: usize) {
     const LIVING: usize = 3;
     let server = one_member().await;
@@ -181,7 +181,7 @@ async fn c28_five_dead_waiters_at_the_front_cost_one_bound() {
     dead_waiters_at_the_front(5).await;
 }
 
-/// S3: a hold that came by its place is claimed within a moment. Then its silence is that of a holder.
+/// S3: a hold from a place is claimed within a moment. Then its silence is that of a holder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_hold_that_was_queued_for_is_not_overtaken() {
     let server = one_member().await;
@@ -206,7 +206,7 @@ async fn s3_a_hold_that_was_queued_for_is_not_overtaken() {
     released(next).await;
 }
 
-/// S3: a hold that could not be claimed is over before those behind it go on.
+/// S3: a hold that could not be claimed is over before the waiters behind it go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     let server = EtcdServer::start().await;
@@ -217,16 +217,16 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     let guard = held(&holder, "a").await;
     let silent = queued(&silent, &holder, patient("a"), "a").await;
     let waiting = tokio::spawn(async move { next.acquire(patient("a")).await });
-    // The holder watches its own key, the first waiter two, the second one three.
+    // The holder watches its own key, the first waiter two keys, the second one three.
     let watches = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await == 6;
     eventually("they watch", LIMIT, watches).await;
     // A waiter's next look is one read.
     sleep(Duration::from_secs(1)).await;
-    // The waiter hears that its turn has come, and can say no more.
+    // The waiter learns of its turn, but can send nothing more.
     proxy.set(Mode::SwallowRequests);
     released(guard).await;
     let next = served(waiting).await;
-    // On a busy machine it may not have heard it in time.
+    // On a busy machine it may not have received it in time.
     if silent.is_finished() {
         let silent = served(silent).await;
         assert!(!silent.is_held(), "two believe");

@@ -1,4 +1,5 @@
-//! The errors where a cluster cannot keep locks as it is: a test for each row of the table in `docs/operating.md`.
+//! Errors of a cluster that cannot keep locks in its present state: a test for each row of the table in
+//! `docs/operating.md`.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::support::{LIMIT, SECRET, client, fresh_name, refusal, shown, works};
 
-/// Returns the error of an acquisition that has a moment.
+/// Returns the error of an acquisition with a short wait.
 async fn why_not(client: &LockClient) -> String {
     let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_secs(3)));
     shown(&client.acquire(request).await.expect_err("it keeps no locks"))
@@ -45,7 +46,7 @@ async fn c15_a_wrong_password_is_told_so() {
     assert_says(&text, &["check user and password", "authentication is not enabled"]);
 }
 
-/// A learner follows the log and has no vote: it takes no transaction.
+/// A learner follows the log without a vote: it accepts no transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_learner_is_named() {
     let server = EtcdServer::start().await;
@@ -54,7 +55,7 @@ async fn c15_a_learner_is_named() {
     let [ours, peers] = [free_port(), free_port()].map(|port| format!("http://127.0.0.1:{port}"));
     server.ctl(&["member", "add", "learner", "--learner", "--peer-urls", &peers]);
     let members = server.ctl(&["member", "list"]);
-    // The learner is listed as well, before or after it.
+    // The learner is listed too, before or after it.
     let mut started = members.lines().filter(|line| line.contains(", started, "));
     let first = started.find_map(|line| line.split(", ").nth(3)).expect("its address");
     let cluster = format!("member-0={first},learner={peers}");
@@ -89,7 +90,7 @@ async fn c15_a_server_of_another_kind_is_named() {
             open.push(connection);
         }
     });
-    // If the answer is read before the request is sent, the connection has merely ended.
+    // If the answer is read before the request is sent, the connection only looks closed.
     let url = format!("etcd://{address}/");
     let says = "does not speak etcd's protocol: name the port of clients (2379)";
     eventually("it says so", LIMIT, async || refusal(&url).await.contains(says)).await;

@@ -1,4 +1,4 @@
-//! Renewing holds on a session: what it costs, and what each hold learns of itself.
+//! Renewal of holds on a session: the cost, and the result of each hold.
 
 use leasehold::core::backend::DistributedLockExt;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ use crate::support::{LIMIT, MINUTE, SLACK, client, held, patient, released};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// C12: renewals cost the same, however many holds there are.
+/// C12: renewals cost the same for any number of holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_renewals_are_one_request_for_all_holds() {
     let server = EtcdServer::start().await;
@@ -44,7 +44,7 @@ async fn c12_renewals_are_one_request_for_all_holds() {
     client.shutdown().await;
 }
 
-/// Many may wait: each client looks at its places, and renews their session at a third of its TTL.
+/// Many waiters cost little: each client looks at its places, and renews their session at a third of its TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_a_client_that_waits_sends_few_requests() {
     const WAITERS: u32 = 20;
@@ -68,7 +68,7 @@ async fn c12_a_client_that_waits_sends_few_requests() {
     waiting.iter().for_each(|waiting| waiting.abort());
 }
 
-/// Holds of one client, and as many waits of another.
+/// Makes holds of one client, and as many waits of another.
 async fn holds_and_waits(
     server: &EtcdServer,
     count: usize,
@@ -91,12 +91,12 @@ async fn holds_and_waits(
     (guards, waiting)
 }
 
-/// C12: what only holds and waits costs the server little: a look at all places, a keep-alive, a read of all holds.
+/// C12: holds and waits alone cost the server little: a look at all places, a keep-alive, a read of all holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_fifty_holds_and_fifty_waits_are_few_requests() {
     let server = EtcdServer::start().await;
     let (guards, waiting) = holds_and_waits(&server, 50, 30 * SECOND).await;
-    // The costs of the beginning are over.
+    // The initial costs are over.
     sleep(2 * SECOND).await;
     let (before, began) = (requests(&server).await, Instant::now());
     sleep(12 * SECOND).await;
@@ -107,25 +107,25 @@ async fn c12_fifty_holds_and_fifty_waits_are_few_requests() {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// C12: a session has one keep-alive in flight, however many ask for it when the server goes on after a stall.
+/// C12: a session has one keep-alive in flight, however many callers ask for it after a stall of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_a_stall_of_the_server_brings_no_flood_of_keep_alives() {
     let server = EtcdServer::start().await;
     let (guards, waiting) = holds_and_waits(&server, 100, SHORTEST_TTL).await;
     let before = started(&server, "etcdserverpb.Lease", "LeaseKeepAlive").await;
     server.stop();
-    // The fault: more than the sessions have left.
+    // The fault: longer than the rest of the sessions.
     sleep(5 * SECOND).await;
     server.cont();
     sleep(2 * SECOND).await;
     let sent = started(&server, "etcdserverpb.Lease", "LeaseKeepAlive").await - before;
-    // Two clients, two a second each, for those of the stall and after it.
+    // Two clients, two a second each, during the stall and after it.
     assert!(sent < 60, "{sent} keep-alives");
     waiting.iter().for_each(JoinHandle::abort);
     drop(guards);
 }
 
-/// C12: a stream of watches that is opened again costs few requests, however many holds are watched.
+/// C12: the reopening of a stream of watches takes few requests, for any number of watched holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_watches_that_are_opened_again_are_read_together() {
     const HOLDS: usize = 300;
@@ -152,7 +152,7 @@ async fn c12_watches_that_are_opened_again_are_read_together() {
     client.shutdown().await;
 }
 
-/// Returns the number of requests for renewals that the server got: leases, and transactions.
+/// Returns the number of renewal requests at the server: for leases, and transactions.
 pub(crate) async fn requests(server: &EtcdServer) -> u64 {
     let mut all = 0;
     for (service, method) in [
@@ -174,7 +174,7 @@ pub(crate) async fn started(server: &EtcdServer, service: &str, method: &str) ->
     gauge(server, &name).await
 }
 
-/// C10: an extension to less leaves a hold on its session, until the end that it had.
+/// C10: an extension for less time leaves a hold on its session, with its present end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_an_extension_to_less_takes_nothing_away() {
     let server = one_member().await;
@@ -185,13 +185,13 @@ async fn c10_an_extension_to_less_takes_nothing_away() {
     let less = Renewal::new(&lease, Ttl::new(SECOND).expect("a good TTL"));
     lock.extend_one(&less).await.expect("an answer");
     assert_eq!(lease_of(server, &key), session);
-    // A claim that is over is looked for five times a second.
+    // The keeper looks for ended claims five times a second.
     sleep(2 * SECOND).await;
     assert_eq!(claims(server, lease.name().as_str()), [key]);
     lock.release(lease.name(), lease.owner()).await.expect("an answer");
 }
 
-/// C10: many holds that are extended at once learn each for itself whether it is lost.
+/// C10: of many holds that are extended at once, each gets its own result.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_a_batch_tells_which_hold_is_lost() {
     let server = one_member().await;
@@ -207,8 +207,7 @@ async fn c10_a_batch_tells_which_hold_is_lost() {
     }
 }
 
-/// A key that came to another session of the client, by a request that was carried out late, is a hold
-/// like any other.
+/// A key that a late request put on another session of the client is a hold like any other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_found_on_another_session() {
     let server = EtcdServer::start().await;

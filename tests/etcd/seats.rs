@@ -1,5 +1,5 @@
-//! The keys of claims are used again, so that a lock costs the server the same however often it was taken, and no
-//! late request meets the claim of another.
+//! The keys of claims are reused, so that the cost of a lock does not grow with its use, and no late request changes
+//! the claim of another.
 
 use leasehold::core::LockAdmin;
 use leasehold::core::backend::DistributedLockExt;
@@ -17,7 +17,7 @@ use crate::servers::{claims, one_member, url_at};
 use crate::sessions::{backend, renewal};
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
-/// The key of a lock while a client holds it, which then gives it back.
+/// Returns the key of a lock while a client holds it, which then releases it.
 async fn key_of_a_cycle(server: &EtcdServer, client: &LockClient, name: &str) -> String {
     let guard = held(client, name).await;
     let keys = claims(server, name);
@@ -26,7 +26,7 @@ async fn key_of_a_cycle(server: &EtcdServer, client: &LockClient, name: &str) ->
     keys.into_iter().next().expect("a key")
 }
 
-/// C26, C27: also if the lock changes hands.
+/// C26, C27: this holds even if the lock changes hands.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_that_is_taken_often_has_few_keys() {
     let server = one_member().await;
@@ -43,7 +43,7 @@ async fn a_lock_that_is_taken_often_has_few_keys() {
     assert_eq!(keys.len(), 2, "{keys:?}");
 }
 
-/// C19: a release that comes late finds the key of the next hold, and leaves that alone.
+/// C19: a late release finds the key of the next hold, and does not change it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_late_release_does_not_end_the_next_hold_with_its_key() {
     let server = one_member().await;
@@ -58,7 +58,7 @@ async fn c19_a_late_release_does_not_end_the_next_hold_with_its_key() {
         let (lock, over) = (lock.clone(), over.clone());
         tokio::spawn(async move { lock.release(over.name(), over.owner()).await })
     };
-    // A caller that leaves after so long a silence has the client turn to another connection.
+    // After such a long silence of a caller, the client turns to another connection.
     let left = timeout(Duration::from_millis(400), lock.inspect(&other)).await;
     assert!(left.is_err(), "the connection is dead");
     let released = lock.release(over.name(), over.owner()).await.expect("an answer");
@@ -73,7 +73,7 @@ async fn c19_a_late_release_does_not_end_the_next_hold_with_its_key() {
     assert_eq!(released, Release::Released);
 }
 
-/// Whose claim it is stands in the value: another client gives it back, whose seat it is not.
+/// The value has the owner of the claim: another client, without that seat, can release it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_is_found_by_a_client_that_did_not_make_it() {
     let server = one_member().await;
@@ -87,7 +87,7 @@ async fn a_claim_is_found_by_a_client_that_did_not_make_it() {
     assert_eq!(again, Release::NotHeld);
 }
 
-/// C14: a client may use a key again of which another client knows an earlier claim.
+/// C14: a client may reuse a key whose earlier claim another client knows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_a_claim_that_is_over_costs_the_next_one_with_its_key_nothing() {
     let server = one_member().await;

@@ -1,4 +1,4 @@
-//! Servers that tests share which disturb only their own names, and what an operator does to them.
+//! Servers that tests share if they disturb only their own names, and the acts of an operator on them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,22 +12,22 @@ use tokio::sync::OnceCell;
 
 use crate::support::LIMIT;
 
-/// The shortest TTL that etcd grants, as its members are set by default.
+/// The shortest TTL of etcd with the default settings of its members.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(2);
 
-/// A server that nobody disturbs. It ends with the process, which is all that tethers it.
+/// Returns a server that no test disturbs. It ends with the process, its only tether.
 pub(crate) async fn one_member() -> &'static EtcdServer {
     static SERVER: OnceCell<EtcdServer> = OnceCell::const_new();
     SERVER.get_or_init(EtcdServer::start).await
 }
 
-/// A cluster that nobody disturbs.
+/// Returns a cluster that no test disturbs.
 pub(crate) async fn three_members() -> &'static EtcdCluster {
     static CLUSTER: OnceCell<EtcdCluster> = OnceCell::const_new();
     CLUSTER.get_or_init(|| EtcdServer::start_cluster(3)).await
 }
 
-/// The keys of the claims on `name`, the holder's first.
+/// Returns the keys of the claims on `name`, the holder's first.
 pub(crate) fn claims(server: &EtcdServer, name: &str) -> Vec<String> {
     let range = format!("leasehold/locks/{name}/");
     let command = ["get", "--prefix", &range, "--keys-only", "--sort-by=CREATE"];
@@ -35,7 +35,7 @@ pub(crate) fn claims(server: &EtcdServer, name: &str) -> Vec<String> {
     keys.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
-/// Deletes the holder's key behind everyone's back.
+/// Deletes the holder's key without its client.
 pub(crate) fn delete_holder(server: &EtcdServer, name: &str) {
     if let Some(key) = claims(server, name).first() {
         server.ctl(&["del", key]);
@@ -49,7 +49,7 @@ pub(crate) fn revision(server: &EtcdServer) -> u64 {
     revision.expect("a revision").trim().parse().expect("a number")
 }
 
-/// Where clients connect to a server, or to a network before it, at `address`.
+/// Returns the URL of a server, or of a network before it, at `address`.
 pub(crate) fn url_at(address: SocketAddr) -> String {
     format!("etcd://{address}/")
 }

@@ -32,7 +32,7 @@ fn until_replicated(server: &RedisServer) {
     assert_eq!(session.call(&["WAIT", "1", "4000"]).integer(), 1);
 }
 
-/// The second takes the place of the first, which follows it from then on. Clients that are connected stay so.
+/// Lets the second server take the place of the first, which then follows it. Connected clients stay connected.
 async fn fail_over([first, second]: &[RedisServer; 2], name: &Proxy) {
     until_replicated(first);
     let port = second.port().to_string();
@@ -46,9 +46,9 @@ async fn by_name(proxy: &Proxy) -> LockClient {
     client(&proxy.url()).await
 }
 
-/// S3: the release at the new primary finds nobody who listens for the first waiter, and passes on to the second. The
-/// former primary hears of what is published as any replica does: the first waiter, which listens there still, must not
-/// believe it.
+/// S3: the release at the new primary finds no listener for the first waiter, and grants to the second. The former
+/// primary receives published messages like any replica: the first waiter, which still listens there, must not
+/// believe the grant.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_grant_for_another_that_a_replica_repeats_is_not_believed() {
     let servers = replicated().await;

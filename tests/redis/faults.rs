@@ -12,7 +12,7 @@ use crate::support::{
 
 lock_testkit::test_faults!(RedisFaults);
 
-/// C28: with the push connection gone, a waiter still gets in, and the connection comes back.
+/// C28: without the push connection a waiter is still granted the lock, and the connection is opened again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_dead_push_connection_costs_at_most_a_poll() {
     let server = RedisServer::start().await;
@@ -26,7 +26,7 @@ async fn c28_a_dead_push_connection_costs_at_most_a_poll() {
     }
 }
 
-/// Refusals of the server are typed, say whether a retry may help, and leave nothing half done.
+/// Refusals of the server are typed, tell if a retry may help, and leave no half-done work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_takes_no_writes_says_so_and_takes_no_lock() {
     let server = RedisServer::start().await;
@@ -48,7 +48,7 @@ async fn a_server_that_takes_no_writes_says_so_and_takes_no_lock() {
     }
 }
 
-/// C19: a server out of memory takes no lock, but takes back what was dropped.
+/// C19: a server without memory grants no lock, but withdraws dropped claims.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_full_server_takes_back_what_was_dropped() {
     let server = RedisServer::start().await;

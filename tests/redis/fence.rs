@@ -1,4 +1,4 @@
-//! C24, C25: the resource side on Redis.
+//! C24, C25: the side of the resource on Redis.
 
 use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
@@ -6,7 +6,7 @@ use lock_testkit::{RedisServer, Reply};
 
 use crate::support::{check_remembers_nothing, fresh_name, patient};
 
-/// S1: a write below the fence is refused; those above it come in the order of the tokens.
+/// S1: a write below the fence is refused; the accepted writes are in the order of the tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_stale_holder_can_neither_advance_nor_write() {
     let server = RedisServer::start().await;
@@ -21,14 +21,14 @@ async fn c24_a_stale_holder_can_neither_advance_nor_write() {
 
     let holder = locks.acquire(patient(&name)).await.expect("it is free");
     fence.advance(holder.token()).await.expect("the newest");
-    // Between the new holder's read and its write, the stale one is refused already.
+    // The stale holder is already refused between the new holder's read and its write.
     let refused = fence.set(stale.token(), "stock", 50).await;
     assert!(matches!(refused, Err(FenceError::Stale { seen, .. }) if seen == holder.token()));
     assert_eq!(server.cli(&["GET", "stock"]).text(), "99");
     fence.set(holder.token(), "stock", 98).await.expect("the newest");
     assert!(matches!(fence.advance(stale.token()).await, Err(FenceError::Stale { .. })));
     assert_eq!(server.cli(&["GET", "stock"]).text(), "98");
-    // The mark is the resource's: it outlives the lock.
+    // The mark belongs to the resource: it outlives the lock.
     holder.release().await.expect("an answer");
     assert_eq!(server.cli(&["PTTL", "{stock}:mark"]), Reply::Integer(-1));
 }

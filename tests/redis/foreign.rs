@@ -1,4 +1,4 @@
-//! C29, C49: clients that share nothing with us but the key and `SET … NX PX`, and keys that are no locks.
+//! C29, C49: clients that share only the key and `SET … NX PX` with us, and keys that are no locks.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
 
-/// Script by which clients of many libraries give back their locks.
+/// Script with which clients of many libraries release their locks.
 const DELETE_OWN: &str =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
 
@@ -60,8 +60,8 @@ async fn c29_a_foreign_lock_expires_for_our_waiters() {
     guard.release().await.expect("an answer");
 }
 
-/// A value that somebody else put under our key keeps us out, and we neither extend nor delete it. Who is
-/// kept out is told why (C49).
+/// A foreign value under our key keeps us out, and we neither extend nor delete it. The refused caller learns the
+/// reason (C49).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c29_a_key_without_expiry_is_left_alone() {
     let server = RedisServer::start().await;
@@ -78,7 +78,7 @@ async fn c29_a_key_without_expiry_is_left_alone() {
     }
 }
 
-/// C49: a key of another type is an error that names it, at once in any wait, and is left alone.
+/// C49: a key of another type is an error that names it, at once in any wait, and stays untouched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_key_of_another_type_is_named_at_once() {
     let server = RedisServer::start().await;
@@ -112,8 +112,8 @@ fn is_named<T: std::fmt::Debug>(answer: &Result<T, LockError>, name: &str, kind:
     assert!(text.contains(name) && text.contains(&format!("type {kind}")), "{text}");
 }
 
-/// C49: a waiter meets it when it next looks; and a hold whose key became another type is over, as any hold
-/// whose key is gone (C14).
+/// C49: a waiter finds such a key at its next look. A hold whose key became another type is over, as any hold without
+/// its key (C14).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_lock_that_becomes_a_key_of_another_type_is_over() {
     let server = RedisServer::start().await;
@@ -132,7 +132,7 @@ async fn c49_a_lock_that_becomes_a_key_of_another_type_is_over() {
     assert!(matches!(holder.attach(lease).await, Err(LockError::Lost { .. })));
 }
 
-/// C49: a lock behind a prefix is the plain key of the prefix and the name, to any client.
+/// C49: a lock behind a prefix is the plain key of the prefix and the name, for any client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_prefixed_lock_and_a_foreign_client_exclude_each_other() {
     let server = RedisServer::start().await;
@@ -179,8 +179,8 @@ async fn c29_a_foreign_holder_is_evicted_too() {
     client.acquire(patient(&name)).await.expect("it is free").release().await.expect("an answer");
 }
 
-/// C27: a lock whose key went, as at the end of a TTL, belongs to the first waiter, and not to the next
-/// client that asks.
+/// C27: a lock whose key has gone, as after an expiry, belongs to the first waiter, and not to the next client that
+/// asks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_newcomer_does_not_pass_the_queue() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! Values of a later version: a client never takes them for nothing.
+//! Values of a later version: a client never treats them as missing.
 
 use leasehold::core::backend::{Attempt, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
@@ -10,10 +10,10 @@ use crate::support::{client, fresh_name, patient, released};
 
 const OWNER: &str = "0123456789abcdef0123456789abcdef";
 
-/// When the holds of these records end, in milliseconds since 1970.
+/// End of the holds in these records, in milliseconds since 1970.
 const LATER: &str = "9999999999999";
 
-/// Records of holds that this version does not write.
+/// Returns records of holds that this version does not write.
 fn records() -> Vec<String> {
     let shared = |rest: &str| format!("*\n{OWNER}:7:{LATER}:1{rest}");
     let permits = |rest: &str| format!("*5\n{OWNER}:7:{LATER}:1{rest}");
@@ -36,7 +36,7 @@ fn records() -> Vec<String> {
     ]
 }
 
-/// S3: the record is a foreign holder: every kind of request waits for it, and it is left as it is.
+/// S3: the record is a foreign holder: every kind of request waits for it, and it stays untouched.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
     let server = RedisServer::start().await;
@@ -64,7 +64,7 @@ async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
     }
 }
 
-/// C10: who finds its own hold in such a record does not know what it would write.
+/// C10: a holder that finds its own hold in such a record does not know how to write it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_a_hold_in_a_record_that_is_not_understood_is_not_extended() {
     let server = RedisServer::start().await;
@@ -96,7 +96,7 @@ async fn c19_a_mark_of_another_type_refuses_a_late_request() {
 }
 
 /// C27: an entry begins with the time of its waiter's last look, in every version. Its waiter keeps its place while
-/// that is not long ago, and takes the lock by itself.
+/// that time is recent, and acquires the lock itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_waiter_of_a_later_version_keeps_its_place() {
     let server = RedisServer::start().await;
@@ -117,7 +117,7 @@ async fn c27_a_waiter_of_a_later_version_keeps_its_place() {
         assert_eq!(place(&*backend, &next).await, Some(1), "{entry}");
         let own = backend.acquire(&later, None).await.expect("an answer");
         assert!(matches!(own, Attempt::Granted(_)), "{entry}: {own:?}");
-        // A waiter that looks no more is dead.
+        // A waiter without recent looks is dead.
         let dead = claim(name);
         assert_eq!(place(&*backend, &dead).await, Some(1));
         server.cli(&["HSET", &waiters, &next.owner.expose(), &format!("1:{entry}")]);

@@ -1,4 +1,4 @@
-//! C45: what a Redis server tells of a holder.
+//! C45: the facts about a holder on a Redis server.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -11,7 +11,7 @@ use lock_testkit::RedisServer;
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
-/// The server's time, in whole milliseconds as a lock's value has it.
+/// Returns the server's time, in whole milliseconds as in a lock's value.
 fn server_time(server: &RedisServer) -> SystemTime {
     let time = server.cli(&["TIME"]);
     let part = |index: usize| time.array()[index].text().parse::<u64>().expect("a number");
@@ -41,7 +41,7 @@ async fn c45_a_holder_tells_since_when_it_holds() {
     assert_eq!(evicted.since, Some(since));
 }
 
-/// A repeated request finds the hold as it was granted (C16).
+/// C16: a repeated request finds the hold as it was granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c45_a_repeat_keeps_the_time_of_the_grant() {
     let server = RedisServer::start().await;
@@ -75,7 +75,7 @@ async fn c45_a_hand_over_has_a_time_of_its_own() {
     released(guard).await;
 }
 
-/// A value of an earlier version is a hold of ours: it can be looked at, extended and given back.
+/// A value of an earlier version is a hold of ours: it can be inspected, extended and released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c45_a_value_without_a_time_is_read() {
     let server = RedisServer::start().await;

@@ -37,7 +37,7 @@ async fn c37_every_kind_of_hold_keeps_a_foreign_client_out() {
 async fn c37_a_foreign_client_keeps_every_kind_of_hold_out() {
     let server = RedisServer::start().await;
     let client = client(&server.url()).await;
-    // A mark without a hold is no value of ours either.
+    // A mark without a hold is a foreign value too.
     for (asked, value) in BESIDE.into_iter().zip(["theirs", "*2"]) {
         let name = fresh_name();
         server.cli(&["SET", &name, value, "NX", "PX", "5000"]);
@@ -64,7 +64,7 @@ pub(crate) fn commands(server: &RedisServer) -> Vec<(String, String)> {
     ours
 }
 
-/// An exclusive hold costs the server as much as before there were other kinds.
+/// An exclusive hold costs the server no more than before there were other kinds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c33_an_exclusive_hold_pays_nothing_for_the_other_kinds() {
     let server = RedisServer::start().await;
@@ -86,7 +86,7 @@ async fn c33_an_exclusive_hold_pays_nothing_for_the_other_kinds() {
     assert_eq!(seen, expected);
 }
 
-/// C34: who waited behind a writer that gives up need not wait for its own next look.
+/// C34: a claim behind a writer that gives up need not wait for its own next look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c34_a_writer_that_gives_up_lets_readers_in() {
     let server = RedisServer::start().await;
@@ -109,7 +109,7 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
     released(second).await;
 }
 
-/// A server out of memory grants nothing, and goes on with the holds that it has.
+/// A server without memory grants nothing, and keeps and ends its holds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_a_server_out_of_memory_keeps_and_ends_holds() {
     let server = RedisServer::start().await;
@@ -128,7 +128,7 @@ async fn c38_a_server_out_of_memory_keeps_and_ends_holds() {
     }
 }
 
-/// R1: a hold has no companion of its own, and only the counter is left.
+/// R1: a hold has no companion of its own, and leaves only the counter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_holds_beside_each_other_leave_no_keys() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! Why a hold was lost: each cause reads differently.
+//! Reasons of a loss: each cause has its own text.
 
 use std::collections::HashSet;
 use std::fs::remove_dir_all;
@@ -14,7 +14,7 @@ use crate::support::{LIMIT, SECRET, client, fresh_name};
 const TTL: Duration = Duration::from_secs(4);
 const USER: &str = "shop";
 
-/// Acquires a lock, lets `cause` happen, and returns what the guard says of its loss.
+/// Acquires a lock, lets `cause` happen, and returns the guard's error.
 async fn loss_by(url: String, cause: impl AsyncFnOnce()) -> LockError {
     let locks = client(&url).await;
     let request = LockRequest::new(&*fresh_name()).ttl(TTL);
@@ -28,7 +28,7 @@ fn done(server: &RedisServer, command: &[&str]) {
     assert_eq!(server.cli(command).to_string(), "OK", "{command:?}");
 }
 
-/// A user with all rights that clients need; returns its URL.
+/// Makes a user with all rights of a client; returns its URL.
 fn user(server: &RedisServer) -> String {
     let secret = format!(">{SECRET}");
     let user = ["ACL", "SETUSER", USER, "reset", "on", &secret];
@@ -36,7 +36,7 @@ fn user(server: &RedisServer) -> String {
     format!("redis://{USER}:{SECRET}@{}", server.addr())
 }
 
-/// C8: what an operator did to the server or to the user is in the error of the loss, with what it needs.
+/// C8: the error of a loss names the operator's act on the server or the user, and the remedy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_each_cause_of_a_loss_reads_differently() {
     let server = RedisServer::start().await;
@@ -86,7 +86,7 @@ async fn c08_each_cause_of_a_loss_reads_differently() {
         assert!(!text.contains(SECRET), "{part}: {text}");
         told.insert(source);
     }
-    // A server tells a deleted user and a wrong password by the same words, on purpose.
+    // A server uses the same words for a deleted user and a wrong password, on purpose.
     assert!(told.len() >= 4, "{told:#?}");
 }
 

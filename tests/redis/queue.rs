@@ -14,7 +14,7 @@ pub(crate) fn companion(name: &str, what: &str) -> String {
     format!("{{{name}}}:{what}")
 }
 
-/// Takes a place in the queue: how many stand before it.
+/// Takes a place in the queue; returns the number of waiters before it.
 pub(crate) async fn place(backend: &dyn DistributedLock, claim: &Claim) -> Option<u64> {
     let (waiter, _events) = WaiterHandle::channel();
     match backend.acquire(claim, Some(&waiter)).await.expect("an answer") {
@@ -23,7 +23,7 @@ pub(crate) async fn place(backend: &dyn DistributedLock, claim: &Claim) -> Optio
     }
 }
 
-/// R1: nobody takes out who died before it looked a second time.
+/// R1: nobody removes a waiter that died before its second look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_a_place_in_a_queue_ends_by_itself() {
     let server = RedisServer::start().await;
@@ -49,7 +49,7 @@ async fn p2_busy_is_told_after_the_newest_grant() {
     busy_is_told_after_the_newest_grant(&*backend, set_newest).await;
 }
 
-/// C27: also where the server's clock stepped back.
+/// C27: this holds even if the server's clock steps back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_who_comes_later_stands_behind_whatever_the_clock_says() {
     let server = RedisServer::start().await;
@@ -65,7 +65,7 @@ async fn c27_who_comes_later_stands_behind_whatever_the_clock_says() {
     assert_eq!(last.array()[0].text(), second.owner.expose());
 }
 
-/// A lock that is held, and one that waits for it.
+/// Returns a held lock's claim, and a claim that waits for it.
 pub(crate) async fn held_and_wanted(backend: &dyn DistributedLock) -> [Claim; 2] {
     let name = fresh_name();
     let claims = [claim(&name), claim(&name)];
@@ -74,13 +74,13 @@ pub(crate) async fn held_and_wanted(backend: &dyn DistributedLock) -> [Claim; 2]
     claims
 }
 
-/// Returns true if the key of the lock tells that this claim holds it.
+/// Returns true if the key of the lock shows that this claim holds it.
 pub(crate) fn holds(server: &RedisServer, claim: &Claim) -> bool {
     let value = server.cli(&["GET", claim.name.as_str()]);
     matches!(value, Reply::Text(value) if value.starts_with(&claim.owner.expose()))
 }
 
-/// C22: the counter lasts from the last grant on, which was a hand-over.
+/// C22: the counter's time counts from the last grant, which was a hand-over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_hand_over_makes_the_counter_last() {
     let server = RedisServer::start().await;
@@ -96,7 +96,7 @@ async fn c22_a_hand_over_makes_the_counter_last() {
     assert!(server.cli(&["PTTL", &fence]).integer() > 60_000, "it lasts as before");
 }
 
-/// C27: what a server out of memory refuses comes behind what it allows.
+/// C27: writes that a server without memory refuses come after those that it allows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_server_out_of_memory_hands_over() {
     let server = RedisServer::start().await;
@@ -107,7 +107,7 @@ async fn c27_a_server_out_of_memory_hands_over() {
     assert!(holds(&server, &next));
 }
 
-/// C22: without a token nobody is granted the lock, and the next one keeps its place. The hold is over all the same
+/// C22: without a token nobody is granted the lock, and the next waiter keeps its place. The hold is still over
 /// (C14).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_damaged_counter_costs_no_place_in_the_queue() {

@@ -1,4 +1,5 @@
-//! Messages where a server cannot keep locks as it is: the table of `docs/operating.md`, a test for each row.
+//! Errors of a server that cannot keep locks in its present state: a test for each row of the table in
+//! `docs/operating.md`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +19,13 @@ use crate::support::{
 /// Nothing is replaced while a test runs.
 const NEVER: Duration = MINUTE;
 
-/// Why a lock cannot be acquired within a moment.
+/// Returns the reason why a lock cannot be acquired within a moment.
 async fn why_not(client: &LockClient) -> String {
     let request = LockRequest::new(fresh_name()).wait(Wait::AtMost(Duration::from_secs(3)));
     shown(&client.acquire(request).await.expect_err("it keeps no locks"))
 }
 
-/// The check that is not good, and all that the doctor says of it.
+/// Returns the doctor's text on the check that is not good.
 async fn risk(client: &LockClient, check: &str) -> String {
     let findings = client.admin().doctor().await.expect("an answer");
     let found = findings.iter().find(|finding| finding.check == check);
@@ -82,7 +83,7 @@ async fn c15_a_server_that_is_full_says_what_of() {
     assert_says(&shown(&full), &["maxclients"]);
 }
 
-/// A user who has all rights but those on keys and channels.
+/// Makes a user with all rights but those on keys and channels.
 fn user(server: &RedisServer, keys_and_channels: &[&str]) -> String {
     let (name, secret) = (format!("user-{}", fresh_name()), format!(">{SECRET}"));
     let user = ["ACL", "SETUSER", &name, "on", &secret, "resetchannels", "+@all"];
@@ -107,7 +108,7 @@ async fn c15_a_user_without_the_keys_is_told_so() {
     assert_says(&risk(&client, "rights").await, &says);
 }
 
-/// C15: the hold is over all the same, and the error names the right. A wait says it too.
+/// C15: the hold is still over, and the error names the right. A wait reports it too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_user_without_the_channel_is_told_so() {
     let server = RedisServer::start().await;
@@ -127,7 +128,7 @@ async fn c15_a_user_without_the_channel_is_told_so() {
     assert_says(&risk(&mute, "rights").await, &["channels of clients", "grant &leasehold-*"]);
 }
 
-/// C15: the lock is free, so that the work has no error, and a warning names the right. C28: who waits looks for itself.
+/// C15: the lock is free, so the work has no error, and a warning names the right. C28: a waiter polls.
 #[tokio::test]
 async fn c15_a_release_that_wakes_nobody_is_no_error_and_a_warning() {
     let log = tempfile::NamedTempFile::new().expect("a file");
@@ -166,7 +167,7 @@ async fn c15_a_proxy_without_scripts_is_named() {
     assert_says(&risk(&client, "commands").await, &says);
 }
 
-/// C28: who cannot be told looks for itself.
+/// C28: a waiter without notifications polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_wait_behind_a_proxy_without_subscriptions_polls() {
     let server = RedisServer::start_with(&["--rename-command", "SUBSCRIBE", ""]).await;
@@ -182,7 +183,7 @@ async fn c28_a_wait_behind_a_proxy_without_subscriptions_polls() {
     assert_says(&risk(&waiter, "commands").await, &["has no SUBSCRIBE", "looks once a second"]);
 }
 
-/// C32: what stands at the wrong place of a URL is named, and not shown.
+/// C32: the error names a misplaced part of a URL, and does not show it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_urls_that_are_read_otherwise_than_they_are_meant_are_explained() {
     for (url, says) in [

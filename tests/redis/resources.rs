@@ -11,7 +11,7 @@ use crate::support::{client, fresh_name, turn};
 
 lock_testkit::test_resources!(RedisFaults);
 
-/// Returns the calls of each command so far, those inside scripts included.
+/// Returns the number of calls of each command so far, including those in scripts.
 pub(crate) fn calls(server: &RedisServer) -> HashMap<String, u64> {
     let stats = server.cli(&["INFO", "commandstats"]);
     let line = |line: &str| {
@@ -38,7 +38,7 @@ async fn acquire_and_release_are_one_round_trip_each() {
     }
 }
 
-/// Two requests an acquisition, also when each one changes hands between clients.
+/// An acquisition takes two requests, even if each one changes hands between clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hand_off_costs_no_further_request() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! Fate of locks where a user lacks a right that the scripts need.
+//! Locks of a user without a right that the scripts need.
 
 use leasehold::core::backend::WaiterHandle;
 use leasehold::redis::RedisBackend;
@@ -9,7 +9,7 @@ use crate::access::RIGHTS;
 use crate::queue::{claim, place};
 use crate::support::{SECRET, fresh_name};
 
-/// The URL of a user who has all rights but `missing`.
+/// Returns the URL of a user with all rights but `missing`.
 pub(crate) fn user_without(server: &RedisServer, missing: &str) -> String {
     let name = format!("user-{}", fresh_name());
     let secret = format!(">{SECRET}");
@@ -20,7 +20,7 @@ pub(crate) fn user_without(server: &RedisServer, missing: &str) -> String {
     format!("redis://{name}:{SECRET}@{}", server.addr())
 }
 
-/// C15: no retry helps. The hold is over all the same: who waits finds that by a look.
+/// C15: no retry helps. The hold is still over: a waiter finds that at its next look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_release_that_lacks_a_right_names_it_and_ends_the_hold() {
     let server = RedisServer::start().await;
@@ -51,7 +51,7 @@ async fn c15_a_release_that_lacks_a_right_names_it_and_ends_the_hold() {
     }
 }
 
-/// The command of any request that is refused is named.
+/// The error of any refused request names the command.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_request_that_lacks_a_right_names_it() {
     let server = RedisServer::start().await;

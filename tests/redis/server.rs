@@ -1,4 +1,4 @@
-//! A Redis server as the tests of every server see it.
+//! A Redis server for the tests of every server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use crate::redis_server::{redis_connections, redis_until_nothing_is_left};
 
-/// A server that keeps what it answered.
+/// A server that never loses its answers.
 pub(crate) struct RedisFaults;
 
 impl Harness for RedisFaults {
@@ -43,7 +43,7 @@ impl Harness for RedisFaults {
     }
 }
 
-/// Returns true if nobody holds `name`, in the eyes of a foreign client.
+/// Returns true if nobody holds `name`, for a foreign client.
 pub(crate) fn is_free(server: &RedisServer, name: &str) -> bool {
     server.cli(&["EXISTS", name]) == Reply::Integer(0)
 }

@@ -1,4 +1,4 @@
-//! C39: several locks, as a Redis server sees them.
+//! C39: several locks on a Redis server.
 
 use leasehold::{LockError, MultiRequest};
 use lock_testkit::Expect;
@@ -27,7 +27,7 @@ impl Damage {
     }
 }
 
-/// Names that nobody uses, in the order of their bytes.
+/// Returns new names, in the order of their bytes.
 fn names(count: usize) -> Vec<String> {
     let mut names: Vec<_> = (0..count).map(|_| fresh_name()).collect();
     names.sort();
