@@ -4,7 +4,7 @@ use clap::ValueEnum;
 
 use crate::client::Result;
 use crate::contender::Contender;
-use crate::stores::{Store, etcd, file, memory, postgres, redis, topologies};
+use crate::stores::{Store, etcd, file, memory, postgres, redis, topologies, zookeeper};
 
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, ValueEnum)]
 pub(crate) enum Backend {
@@ -13,6 +13,9 @@ pub(crate) enum Backend {
     File,
     Etcd,
     Postgres,
+    /// Not in the tables of the README: its workloads are those of one lock.
+    #[value(name = "zookeeper")]
+    ZooKeeper,
     /// One Redis, Sentinel, a cluster and quorums beside each other, and rslock on three servers.
     Topologies,
 }
@@ -30,6 +33,7 @@ impl Backend {
             Self::File => Box::new(file::Directory::start()?),
             Self::Etcd => Box::new(etcd::Etcd::start().await),
             Self::Postgres => Box::new(postgres::Postgres::start().await?),
+            Self::ZooKeeper => Box::new(zookeeper::ZooKeeper::start().await),
             Self::Topologies => Box::new(topologies::Topologies::start().await),
         })
     }
@@ -42,6 +46,7 @@ impl Backend {
             Self::File => file::CONTENDERS,
             Self::Etcd => etcd::CONTENDERS,
             Self::Postgres => postgres::CONTENDERS,
+            Self::ZooKeeper => zookeeper::CONTENDERS,
             Self::Topologies => topologies::CONTENDERS,
         }
     }
@@ -53,6 +58,7 @@ impl Backend {
             Self::Memory | Self::File | Self::Topologies => None,
             Self::Etcd => Some(etcd::FLOOR),
             Self::Postgres => Some(postgres::FLOOR),
+            Self::ZooKeeper => Some(zookeeper::FLOOR),
         }
     }
 
@@ -69,6 +75,7 @@ impl Backend {
             Self::File => "a unix datagram",
             Self::Etcd => "put to watch",
             Self::Postgres => "commit and NOTIFY",
+            Self::ZooKeeper => "create to watch",
         }
     }
 
@@ -79,6 +86,7 @@ impl Backend {
             Self::File => "file",
             Self::Etcd => "etcd",
             Self::Postgres => "postgres",
+            Self::ZooKeeper => "zookeeper",
             Self::Topologies => "topologies",
         }
     }

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis, Topologies};
+use crate::backend::Backend::{self, Etcd, File, Memory, Postgres, Redis, Topologies, ZooKeeper};
 use crate::contender::OURS;
 use crate::effort::Effort;
 use crate::figures::{
@@ -66,7 +66,7 @@ fn of_backend(backend: Backend, effort: Effort) -> Vec<Target> {
         File => file(),
         Etcd => etcd(),
         Postgres => postgres(),
-        Topologies => return Vec::new(),
+        Topologies | ZooKeeper => return Vec::new(),
     };
     targets.extend(of_all(backend));
     targets.extend(scale(backend, effort));

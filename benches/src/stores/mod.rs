@@ -6,6 +6,7 @@ pub(crate) mod memory;
 pub(crate) mod postgres;
 pub(crate) mod redis;
 pub(crate) mod topologies;
+pub(crate) mod zookeeper;
 
 use std::any::Any;
 use std::time::Duration;

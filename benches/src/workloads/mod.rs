@@ -75,11 +75,12 @@ impl Workload {
     /// Returns true if it applies to a backend. A hot lock, and an old one, are on one server in each topology.
     pub(crate) fn is_of(self, backend: Backend) -> bool {
         match self {
-            Self::Hot | Self::Age => backend != Backend::Topologies,
+            Self::Hot | Self::Age => !matches!(backend, Backend::Topologies | Backend::ZooKeeper),
             Self::Storms | Self::ShortWaits => storms::BACKENDS.contains(&backend),
             Self::Crowd => backend == Backend::File,
             Self::Connect => backend == Backend::Postgres,
-            Self::Uncontended | Self::Throughput | Self::Handoff | Self::Scale => true,
+            Self::Scale => backend != Backend::ZooKeeper,
+            Self::Uncontended | Self::Throughput | Self::Handoff => true,
         }
     }
 
