@@ -7,7 +7,7 @@ use lock_core::{BackendError, Finding, OwnerId};
 
 use crate::error::classify;
 use crate::reply;
-use crate::schema::RUN_THE_SCRIPT;
+use crate::schema::{Found, RUN_THE_SCRIPT};
 use crate::server::Server;
 
 /// A clock that is further off than this is not synchronised.
@@ -22,6 +22,7 @@ const SNAPSHOT_TOLERANCE: Duration = Duration::from_secs(5 * 60);
 /// Looks at a server (C31).
 pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendError> {
     let facts = Facts::learn(server).await?;
+    let found = server.found().await.map_err(classify)?;
     Ok(vec![
         version(&facts),
         role(&facts),
@@ -30,9 +31,9 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         snapshot(server).await?,
         logging(server.is_direct(), &facts),
         encoding(&facts),
-        schema(server, &facts).await?,
+        schema(server, &facts, &found).await?,
         queue(server, &facts).await?,
-        rights(server).await?,
+        rights(&found),
         connections(&facts),
         clock(server).await?,
     ])
@@ -214,12 +215,12 @@ fn encoding(facts: &Facts) -> Finding {
 }
 
 /// Finds if the tables and functions are there, and the user may use them.
-async fn schema(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
+async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding, BackendError> {
     if !facts.takes_writes() {
         let why = "no lock is taken without writes";
         return Ok(Finding::unknown("schema", why, "examine a primary that takes them"));
     }
-    if let Some(seen) = server.found().await.map_err(classify)?.changed() {
+    if let Some(seen) = found.changed() {
         return Ok(Finding::risk("schema", seen, RUN_THE_SCRIPT));
     }
     const NAME: &str = "leasehold-doctor";
@@ -260,12 +261,11 @@ async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> 
 }
 
 /// Finds if the user may call each routine that clients call.
-async fn rights(server: &Server) -> Result<Finding, BackendError> {
-    let found = server.found().await.map_err(classify)?;
-    Ok(match found.missing_rights() {
+fn rights(found: &Found) -> Finding {
+    match found.missing_rights() {
         None => Finding::good("rights", "the user may call what clients call"),
         Some((seen, remedy)) => Finding::risk("rights", seen, remedy),
-    })
+    }
 }
 
 fn connections(facts: &Facts) -> Finding {

@@ -41,9 +41,7 @@
 //!   withdrawal, a look after the end of a hold. Each winner's client is notified once that is committed, by the
 //!   same request: a message within the commit would hold up all others of the cluster that notify. A client
 //!   that waits has one session that listens, on a channel that nobody can guess. It holds an advisory lock, by
-//!   which the releaser sees whether the session lives. The session of a client whose only claim is far from its
-//!   turn does not listen, since a message wakes all that do. It waits in the server for a lock that the session
-//!   of a waiter a few places before it holds. Anyone may see the key of that lock, which is a hash,
+//!   which the releaser sees whether the session lives. Anyone may see the key of that lock, which is a hash,
 //!   and does not tell the channel. A pushed grant lasts 3 s until its holder renews it, so that a waiter that
 //!   died in silence costs the others no more. A waiter whose session is gone is passed over, and keeps its
 //!   place for as long. One that asks for another number of permits than the lock has loses its place, and

@@ -16,7 +16,7 @@ use crate::error::{
 };
 use crate::options::{PostgresOptions, Settings};
 use crate::reply;
-use crate::schema::{self, Found, Making, TableNames};
+use crate::schema::{self, Found, TableNames};
 use crate::sql::Call;
 use crate::transaction::Form;
 
@@ -91,9 +91,9 @@ impl Server {
     async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
         let looking = async { self.found().await.map_err(not_connected) };
         let found = by(end, "looking for the schema of the locks", looking).await?;
-        match found.making()? {
-            Making::NotNeeded => found.refuse_what_is_not_whole(),
-            Making::Needed => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
+        match found.is_ours()? {
+            true => found.refuse_what_is_not_whole(),
+            false => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
         }
     }
 
@@ -135,7 +135,7 @@ impl Server {
         // and nothing that we may do.
         if made == Made::UnlessThere {
             let found = self.read_found(&run(Found::question(&self.names)).await?);
-            if found.map_err(not_made)?.making()? == Making::NotNeeded {
+            if found.map_err(not_made)?.is_ours()? {
                 return Ok(());
             }
         }

@@ -68,8 +68,8 @@ impl Call {
         self.with(Argument::Number(number))
     }
 
-    pub(crate) fn flag(self, flag: Flag) -> Self {
-        self.with(Argument::Flag(flag.0))
+    pub(crate) fn flag(self, flag: bool) -> Self {
+        self.with(Argument::Flag(flag))
     }
 
     pub(crate) fn texts<'a>(self, texts: impl Iterator<Item = &'a str>) -> Self {
@@ -157,9 +157,6 @@ impl Argument {
     }
 }
 
-/// A truth value among the arguments.
-pub(crate) struct Flag(pub(crate) bool);
-
 fn text_literal(text: &str) -> String {
     // C2: nothing in a text can end the literal.
     let mut literal = String::with_capacity(text.len() * 2 + 60);
@@ -187,7 +184,7 @@ mod tests {
 
     fn call() -> Call {
         let call = Call::new("f".to_owned()).text("'; DROP TABLE x; --").number(-1).optional(None);
-        call.flag(Flag(true)).numbers([1, 2].into_iter())
+        call.flag(true).numbers([1, 2].into_iter())
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod access;
 mod conformance;
 mod doctor;
 mod ends;
-mod far;
 mod faults;
 mod fence;
 mod formats;

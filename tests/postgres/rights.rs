@@ -63,7 +63,6 @@ async fn c31_each_right_that_is_missing_is_named_with_its_remedy() {
         ("PROCEDURE", "release_and_tell"),
         ("FUNCTION", "release"),
         ("FUNCTION", "extend"),
-        ("PROCEDURE", "follow"),
         ("FUNCTION", "record"),
         ("FUNCTION", "advance"),
     ] {

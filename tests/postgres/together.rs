@@ -162,8 +162,11 @@ async fn c27_in_company_nobody_passes_those_who_wait() {
     assert_eq!(carried_out(server, &acquire_together(&[&name], &[holder])), [1]);
     call(server, &acquire(&name, waits, true));
     assert!(carried_out(server, &release_together(&[&name], &[holder])).is_empty());
-    // As if a release had found nobody.
-    server.psql(&format!("UPDATE leasehold.locks_grants SET owner = NULL WHERE name = '{name}'"));
+    // As if a release had found nobody, and with a waiter that counts as alive however long this takes.
+    server.psql(&format!(
+        "UPDATE leasehold.locks_grants SET owner = NULL WHERE name = '{name}'; \
+         UPDATE leasehold.locks_queue SET seen_at = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
+    ));
     assert!(carried_out(server, &acquire_together(&[&name], &[comes])).is_empty());
     assert!(call(server, &acquire(&name, comes, false)).starts_with('|'), "it passed alone");
     call(server, &format!("withdraw('{name}',ARRAY['{}'::uuid],{LIMIT})", waits.expose()));

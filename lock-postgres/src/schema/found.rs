@@ -22,13 +22,6 @@ pub(crate) struct Found {
     prefix: String,
 }
 
-/// Set if the schema must be made, or brought to our format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Making {
-    Needed,
-    NotNeeded,
-}
-
 impl Found {
     /// The question, as one row. Clients call functions that work with the rights of their owner, and procedures.
     pub(crate) fn question(names: &TableNames) -> String {
@@ -57,13 +50,13 @@ impl Found {
         })
     }
 
-    /// Returns true if the schema must be made or changed. A format that we do not know is refused.
-    pub(crate) fn making(&self) -> Result<Making, LockError> {
-        let Some(body) = &self.format else { return Ok(Making::Needed) };
+    /// Returns true if the schema is of our format, and false if it must be made or changed. A format that we do not
+    /// know is refused.
+    pub(crate) fn is_ours(&self) -> Result<bool, LockError> {
+        let Some(body) = &self.format else { return Ok(false) };
         let format = body.split("/*").next().unwrap_or_default();
         match format.trim_start_matches("SELECT ").trim().parse::<i64>() {
-            Ok(FORMAT) => Ok(Making::NotNeeded),
-            Ok(format) if format < FORMAT => Ok(Making::Needed),
+            Ok(format) if format <= FORMAT => Ok(format == FORMAT),
             found => {
                 let found = found.map_or_else(|_| "unknown".to_owned(), |found| found.to_string());
                 Err(refused(format!(

@@ -9,7 +9,7 @@ use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMB
 
 use crate::table::SESSION_GRACE;
 
-pub(crate) use self::found::{Found, Making, RUN_THE_SCRIPT};
+pub(crate) use self::found::{Found, RUN_THE_SCRIPT};
 pub(crate) use self::names::TableNames;
 
 /// The format of the tables and functions that this version makes and knows.
@@ -31,7 +31,7 @@ DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 
 /// The parts of the script, in this order: a function stands behind what it uses. The format is told last, so that it
 /// tells whether all is there.
-const PARTS: [&str; 17] = [
+const PARTS: [&str; 16] = [
     include_str!("begin.sql"),
     include_str!("tables.sql"),
     include_str!("common.sql"),
@@ -46,7 +46,6 @@ const PARTS: [&str; 17] = [
     include_str!("table/release.sql"),
     include_str!("table/admin.sql"),
     include_str!("table/runs.sql"),
-    include_str!("table/follow.sql"),
     include_str!("table/together.sql"),
     concat!(include_str!("rights.sql"), "\n", include_str!("format.sql")),
 ];

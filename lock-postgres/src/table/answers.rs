@@ -44,41 +44,38 @@ fn granted_of_many(claim: &Claim, row: &PgRow) -> Result<Grant, BackendError> {
     granted(claim, get(row, 1, WHAT)?, at, row, 3)
 }
 
-/// Reads which of so many holds were ended together: the part of the call.
-pub(super) fn released_together(
-    count: usize,
+/// Reads which of these holds were ended together.
+pub(super) fn released_together<Q>(
+    holds: &[Q],
     rows: &[PgRow],
 ) -> Result<Vec<Option<Release>>, BackendError> {
-    const WHAT: &str = "the answer to releases together";
-    let mut releases = vec![None; count];
-    for row in rows {
-        let release = releases.get_mut(part(row, WHAT)?).ok_or_else(|| unreadable(WHAT))?;
-        *release = Some(Release::Released);
-    }
-    Ok(releases)
+    answered_together(holds, rows, |_, _| Ok(Release::Released))
 }
 
-/// Reads which of the claims were granted together, as [`grants`] does.
+/// Reads which of these claims were granted together, as [`grants`] does.
 pub(super) fn granted_together(
     claims: &[Claim],
     rows: &[PgRow],
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
-    const WHAT: &str = "the answer to acquires together";
-    let mut attempts = vec![None; claims.len()];
-    for row in rows {
-        let place = part(row, WHAT)?;
-        let (Some(claim), Some(attempt)) = (claims.get(place), attempts.get_mut(place)) else {
-            return Err(unreadable(WHAT));
-        };
-        *attempt = Some(Attempt::Granted(granted_of_many(claim, row)?));
-    }
-    Ok(attempts)
+    answered_together(claims, rows, |claim, row| granted_of_many(claim, row).map(Attempt::Granted))
 }
 
-/// Returns the number of the part of a call that a row is about. The server counts from one.
-fn part(row: &PgRow, what: &'static str) -> Result<usize, BackendError> {
-    let part: i64 = get(row, 0, what)?;
-    usize::try_from(part - 1).map_err(|_| unreadable(what))
+/// Reads the answers to some of the questions of a call. A row begins with the number of its question, from one.
+fn answered_together<Q, A: Clone>(
+    questions: &[Q],
+    rows: &[PgRow],
+    read: impl Fn(&Q, &PgRow) -> Result<A, BackendError>,
+) -> Result<Vec<Option<A>>, BackendError> {
+    const WHAT: &str = "the answer to requests together";
+    let mut answers = vec![None; questions.len()];
+    for row in rows {
+        let at = usize::try_from(get::<i64>(row, 0, WHAT)? - 1).map_err(|_| unreadable(WHAT))?;
+        let (Some(question), Some(answer)) = (questions.get(at), answers.get_mut(at)) else {
+            return Err(unreadable(WHAT));
+        };
+        *answer = Some(read(question, row)?);
+    }
+    Ok(answers)
 }
 
 /// A grant whose slots, if it is not exclusive, are in this column.

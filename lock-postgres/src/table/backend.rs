@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use lock_core::backend::{
-    Attempt, Batches, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    Attempt, Batches, Claim, Extension, Grant, LossWatch, Notifications, Record, Recording,
+    Release, Renewal, Reservation, Reserved, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kind, Kinds, Lease,
@@ -19,15 +19,15 @@ use lock_core::{
 use sqlx::postgres::PgRow;
 
 use super::answers;
+use super::listener::Listener;
 use super::presence::{Presence, Session};
-use super::push::Push;
 use crate::doctor;
 use crate::error::{BACKEND, classify, not_connected, unreadable};
 use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
 use crate::server::Server;
-use crate::sql::{Call, Flag};
+use crate::sql::Call;
 
 const RELEASE: &str = "the answer to a release";
 
@@ -48,7 +48,7 @@ const POLL: Duration = Duration::from_millis(100);
 pub struct PostgresBackend {
     server: Server,
     /// Tells waiters of their grants; `None` behind a pooler.
-    push: Option<Arc<Push>>,
+    push: Option<Arc<Notifications<Listener>>>,
     /// Where holds end with the client's connection: that connection.
     presence: Option<Arc<Presence>>,
     acquires: Arc<Batches<Claim, Attempt>>,
@@ -79,7 +79,8 @@ impl PostgresBackend {
                 Some(Arc::new(presence.map_err(not_connected)?))
             }
         };
-        let push = server.is_direct().then(|| Arc::new(Push::new(&server)));
+        let listens = || Arc::new(Notifications::new(Listener(server.clone())));
+        let push = server.is_direct().then(listens);
         let (acquires, releases) = Default::default();
         Ok(Self { server, push, presence, acquires, releases })
     }
@@ -125,20 +126,17 @@ impl PostgresBackend {
         self.presence.iter().for_each(|presence| presence.forget(owner));
     }
 
+    /// Tries once. A claim that queues is told of its turn on the channel `listener`, if there is one.
     async fn try_once(
         &self,
         claim: &Claim,
         session: Option<i64>,
-        queueing: Queueing,
+        queues: bool,
+        listener: Option<i64>,
     ) -> Result<Attempt, BackendError> {
-        let (queues, listener) = match queueing {
-            Queueing::No => (false, None),
-            Queueing::Polling => (true, None),
-            Queueing::Listening(channel) => (true, Some(channel)),
-        };
         let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
         let call = of_kind(call.number(millis(claim.ttl)).text(claim.label.as_str()), claim.kind);
-        let call = call.flag(Flag(queues)).optional(listener).optional(session);
+        let call = call.flag(queues).optional(listener).optional(session);
         let call = call.number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
         let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
@@ -190,12 +188,11 @@ impl PostgresBackend {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (Some(waiter), Some(push)) = (waiter, &self.push) else {
-            let queueing = waiter.map_or(Queueing::No, |_| Queueing::Polling);
-            return self.try_once(claim, session, queueing).await;
+            return self.try_once(claim, session, waiter.is_some(), None).await;
         };
         match push.register(claim.owner, waiter) {
-            Some(channel) => self.try_once(claim, session, Queueing::Listening(channel)).await,
             None => self.try_before_listening(claim, session, waiter, push).await,
+            channel => self.try_once(claim, session, true, channel).await,
         }
     }
 
@@ -205,26 +202,16 @@ impl PostgresBackend {
         claim: &Claim,
         session: Option<i64>,
         waiter: &WaiterHandle,
-        push: &Push,
+        push: &Notifications<Listener>,
     ) -> Result<Attempt, BackendError> {
-        let attempt = self.try_once(claim, session, Queueing::No).await?;
+        let attempt = self.try_once(claim, session, false, None).await?;
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
         // C28: it listens first and queues after, since a grant that is made in between would not be heard.
         // A waiter whose session cannot be opened in time polls.
         push.open().await?;
         let channel = push.register(claim.owner, waiter);
-        let queueing = channel.map_or(Queueing::Polling, Queueing::Listening);
-        self.try_once(claim, session, queueing).await
+        self.try_once(claim, session, true, channel).await
     }
-}
-
-/// Place of a claim in the queue, and the way in which it is told of its turn.
-#[derive(Clone, Copy)]
-enum Queueing {
-    No,
-    Polling,
-    /// By a notification on the channel of this number.
-    Listening(i64),
 }
 
 #[async_trait]
@@ -269,8 +256,8 @@ impl DistributedLock for PostgresBackend {
             }
             _ => alone.await?,
         };
-        if let (Some(_), Some(push)) = (waiter, &self.push) {
-            push.learn(claim, &attempt);
+        if let (Attempt::Granted(_), Some(_), Some(push)) = (&attempt, waiter, &self.push) {
+            push.unregister(claim.owner);
         }
         self.confirm(session.as_ref())?;
         Ok(attempt)
@@ -353,7 +340,7 @@ impl AcquiresSeveral for PostgresBackend {
 impl ReservesTokens for PostgresBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let call = self.server.call("reserve").text(hold.name.as_str()).owner(hold.owner);
-        let call = call.number(hold.tokens.into()).flag(Flag(hold.yields));
+        let call = call.number(hold.tokens.into()).flag(hold.yields);
         match answers::reserved(&self.server.row(&call, answers::RESERVATION).await?)? {
             Some(tokens) => Ok(Reserved::Tokens(tokens)),
             None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
@@ -406,7 +393,7 @@ impl RecordsRuns for PostgresBackend {
 #[async_trait]
 impl LockAdmin for PostgresBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let call = self.server.call("list").text(name.as_str()).flag(Flag(true)).number(1);
+        let call = self.server.call("list").text(name.as_str()).flag(true).number(1);
         let state = answers::states(&self.server.rows(&call).await?)?.pop();
         state.ok_or_else(|| unreadable("the state of a lock"))
     }
@@ -417,7 +404,7 @@ impl LockAdmin for PostgresBackend {
             return Ok(Vec::new());
         }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let call = self.server.call("list").text(prefix).flag(Flag(false)).number(limit);
+        let call = self.server.call("list").text(prefix).flag(false).number(limit);
         answers::states(&self.server.rows(&call).await?)
     }
 
@@ -463,7 +450,7 @@ fn call_for_all(
     let call = call.owners(claims.iter().map(|claim| claim.owner));
     let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
     let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
-    let call = of_kind(call, kind).flag(Flag(in_order.0));
+    let call = of_kind(call, kind).flag(in_order.0);
     call.optional(session).number(server.clock_limit())
 }
 
@@ -485,7 +472,7 @@ async fn release_together(
 ) -> Result<Vec<Option<Release>>, BackendError> {
     let call = server.call("release_together").texts(holds.iter().map(|(name, _)| name.as_str()));
     let call = call.owners(holds.iter().map(|(_, owner)| *owner));
-    answers::released_together(holds.len(), &server.rows(&call).await?)
+    answers::released_together(&holds, &server.rows(&call).await?)
 }
 
 fn shared_session() -> LockError {

@@ -1,64 +1,56 @@
-//! Hears of this client's grants over a session of its own, which a task looks after.
+//! The session that hears of the grants of this client.
+//!
+//! Its channel is named by a number that nobody can guess, and it holds an advisory lock that stands for
+//! the channel. By that lock a releaser, who would grant a lock to one of our waiters, sees that the
+//! session still lives. Anyone may see which keys are held, so the key is a hash, which does not tell
+//! the channel.
 
 use async_trait::async_trait;
 use lock_core::BackendError;
 use lock_core::backend::NotificationTransport;
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
+use sqlx::postgres::PgListener;
+use sqlx::{AssertSqlSafe, Error, Executor};
 
-use super::hearing::Hearing;
-use super::waits::Waits;
 use crate::error::{RequestError, classify};
 use crate::server::Server;
+use crate::session::listening;
+use crate::sql::key;
 
 /// Where one client listens.
-pub(crate) struct Listener {
-    server: Server,
-    waits: Waits,
-}
-
-impl Listener {
-    pub(super) fn new(server: Server, waits: Waits) -> Self {
-        Self { server, waits }
-    }
-}
-
-/// A session, as its client knows it. It ends when this is dropped.
-pub(crate) struct Session {
-    messages: mpsc::UnboundedReceiver<String>,
-    pings: mpsc::Sender<oneshot::Sender<()>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
+pub(super) struct Listener(pub(super) Server);
 
 #[async_trait]
 impl NotificationTransport for Listener {
-    type Connection = Session;
+    type Connection = PgListener;
     /// The number of the channel.
     type Address = i64;
 
-    async fn connect(&self) -> Result<(Session, i64), BackendError> {
-        let (told, messages) = mpsc::unbounded_channel();
-        let (pings, asked) = mpsc::channel(1);
-        let hearing = Hearing::open(self.server.clone(), self.waits.clone(), told).await;
-        let hearing = hearing.map_err(|error| classify(RequestError::Connect(error)))?;
-        let number = hearing.number;
-        // An end, by whatever error, ends the messages.
-        let task = tokio::spawn(async move { _ = hearing.run(asked).await });
-        Ok((Session { messages, pings, task }, number))
+    async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
+        let opened = self.open().await;
+        opened.map_err(|error| classify(RequestError::Connect(error)))
     }
 
-    async fn recv(&self, session: &mut Session) -> Option<String> {
-        session.messages.recv().await
+    async fn recv(&self, session: &mut PgListener) -> Option<String> {
+        // The driver tells of a gap by no message.
+        Some(session.try_recv().await.ok()??.payload().to_owned())
     }
 
-    async fn ping(&self, session: &mut Session) -> bool {
-        let (reply, answer) = oneshot::channel();
-        session.pings.send(reply).await.is_ok() && answer.await.is_ok()
+    async fn ping(&self, session: &mut PgListener) -> bool {
+        session.execute("SELECT 1").await.is_ok()
+    }
+}
+
+impl Listener {
+    async fn open(&self) -> Result<(PgListener, i64), Error> {
+        let mut session = listening(self.0.connections.options()).await?;
+        let number = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
+        // The name of the channel, as the function `hand_over` writes it.
+        let channel = format!("leasehold_{number:x}");
+        let lock = key(channel.as_bytes());
+        let begin = format!(
+            "LISTEN {channel}; SELECT FROM pg_catalog.pg_try_advisory_lock(({lock})::pg_catalog.int8)"
+        );
+        session.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
+        Ok((session, number))
     }
 }

@@ -2,11 +2,8 @@
 
 mod answers;
 mod backend;
-mod hearing;
 mod listener;
 mod presence;
-mod push;
-mod waits;
 
 pub use self::backend::PostgresBackend;
 pub(crate) use self::presence::SESSION_GRACE;
