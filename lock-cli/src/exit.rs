@@ -166,20 +166,20 @@ pub(crate) fn chain(error: &dyn Error) -> String {
 pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
     let error = without_misleading_tips(error);
     let text = error.render().ansi().to_string();
-    // The text repeats words of the user.
-    let text = Readable::again(&text).keeping(&LINES_AND_COLOURS).to_string();
+    let readable = |text: &str| Readable::again(text).keeping(&LINES_AND_COLOURS).to_string();
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            write!(anstream::stdout(), "{text}")?;
+            write!(anstream::stdout(), "{}", readable(&text))?;
             return Ok(Exit::Done);
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = write!(anstream::stderr(), "{text}");
+            let _ = write!(anstream::stderr(), "{}", readable(&text));
         }
-        // The word may be a URL in the wrong place.
+        // C32: the text repeats the typed words, and one may be a URL in the wrong place. It is found as it was typed.
         _ => {
             let hint = if lacks_dashes() { NO_DASHES } else { "" };
-            let _ = write!(anstream::stderr(), "{}{hint}", without_urls(&text, typed()));
+            let text = readable(&without_urls(&text, typed()));
+            let _ = write!(anstream::stderr(), "{text}{hint}");
         }
     }
     Ok(Exit::Usage)

@@ -50,7 +50,12 @@ fn without_query_password(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::FromArgMatches;
+    use leasehold::Connector;
+    use leasehold::core::Readable;
+
     use super::*;
+    use crate::args::{Cli, command};
 
     #[test]
     fn c32_no_password_of_a_url_is_left() {
@@ -83,5 +88,83 @@ mod tests {
         ] {
             assert_eq!(without_urls(text, [word.to_owned()].into_iter()), shown);
         }
+    }
+
+    /// No password of a URL is left in a text, wherever the URL stands in it.
+    #[test]
+    fn fuzz_redaction() {
+        const SCHEMES: [&str; 5] = ["redis", "redis-sentinel", "postgres", "etcd", "zookeeper"];
+        const AROUND: &[&str] =
+            &["'", "\"", " ", "=", "a", "://", "@", ":/", "redis", "pass=", "\n"];
+        lock_fuzz::check(|(choice, parts, before, behind)| {
+            let url = lock_fuzz::url(&SCHEMES, *choice, parts);
+            let [before, behind] = [before, behind].map(|parts| lock_fuzz::text(AROUND, parts));
+            let text = format!("{before}{url}{behind}");
+            lock_fuzz::assert_secret_is_kept(
+                &without_urls(&text, [url.clone()].into_iter()),
+                &text,
+            );
+            assert!(holds_password(&url), "{url}");
+            if !url.contains(char::is_whitespace) {
+                lock_fuzz::assert_secret_is_kept(&redacted(&text), &text);
+            }
+        });
+    }
+
+    /// Any words are a command, or are refused without the password of a URL among them.
+    #[test]
+    fn fuzz_words() {
+        const WORDS: &[&str] = &[
+            "run",
+            "hold",
+            "elect",
+            "leader",
+            "inspect",
+            "ps",
+            "watch",
+            "release",
+            "doctor",
+            "bench",
+            "schema",
+            "man",
+            "completions",
+            "a",
+            "--",
+            "--url",
+            "--wait",
+            "10s",
+            "--limit",
+            "3",
+            "--take",
+            "--shared",
+            "--json",
+            "--force",
+            "--owner",
+            "1a2b3c4d",
+            "-n",
+            "-v",
+            "--ttl",
+            "--label",
+            "--once",
+            "--at-least",
+            "--json-lines",
+            "postgres",
+        ];
+        lock_fuzz::check(|(words, choice, parts): &(lock_fuzz::Parts, u8, _)| {
+            let url = lock_fuzz::url(&["redis", "file", "postgres"], *choice, parts);
+            let words = words.iter().take(8).map(|(choice, number)| match choice {
+                0..192 => WORDS[usize::from(*choice) % WORDS.len()].to_owned(),
+                192..224 => format!("--url={url}"),
+                224..240 => url.clone(),
+                _ => lock_fuzz::any_text(*number),
+            });
+            let words: Vec<String> = std::iter::once("leasehold".to_owned()).chain(words).collect();
+            let parsed = command(&Connector::new()).try_get_matches_from(&words);
+            if let Err(refused) = parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
+                let told = without_urls(&refused.render().to_string(), words.iter().cloned());
+                let told = Readable::again(&told).keeping(&['\n']).to_string();
+                lock_fuzz::assert_secret_is_kept(&told, &url);
+            }
+        });
     }
 }

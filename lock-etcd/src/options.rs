@@ -235,4 +235,16 @@ mod tests {
         let shown = format!("{:?}", EtcdOptions::new("etcd://u:secret@a").user("u", "secret"));
         assert!(!shown.contains("secret"), "{shown}");
     }
+
+    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    #[test]
+    fn fuzz_urls() {
+        lock_fuzz::check(|(choice, parts)| {
+            let url = lock_fuzz::url(&["etcd", "etcds"], *choice, parts);
+            let options = EtcdOptions::new(&url);
+            let refused = options.clone().target().err().map(|error| format!("{error} {error:?}"));
+            let shown = format!("{options:?} {}", refused.unwrap_or_default());
+            lock_fuzz::assert_secret_is_kept(&shown, &url);
+        });
+    }
 }

@@ -157,4 +157,33 @@ mod tests {
         assert_eq!(HoldTable::from_line(&table.to_line()), Some(table));
         assert_eq!(table.part(), 3..5);
     }
+
+    /// A line that is understood is written as it was read.
+    #[test]
+    fn fuzz_lines() {
+        const WORDS: &[&str] = &[
+            "0123456789abcdef0123456789abcdef\t7\t",
+            "exclusive\t",
+            "shared\t",
+            "5\t",
+            "0,2\t",
+            "\t",
+            "7",
+            "me\t",
+            ",",
+            "0123456789abcdef0123456789abcdef\t7\t5\t0,2\t",
+            "18446744073709551615",
+            "0123456789abcdef0123456789abcdef",
+            "0123456789abcdef0123456789abcdef\t7\texclusive\t\t9\tme\t",
+        ];
+        lock_fuzz::check(|parts| {
+            let line = lock_fuzz::text(WORDS, parts);
+            let _ = HoldTable::from_line(&line).map(|table| (table.part(), table.to_line()));
+            let Some(held) = decode(&line) else { return };
+            assert_eq!(
+                decode(encode(std::slice::from_ref(&held)).trim_end_matches('\n')),
+                Some(held)
+            );
+        });
+    }
 }

@@ -178,4 +178,21 @@ mod tests {
             }
         }
     }
+
+    /// An entry whose checksum is right is written as it was read, or is nobody's.
+    #[test]
+    fn fuzz_entries() {
+        lock_fuzz::check(|(changes, sealed, label): &(Vec<(u8, u8)>, bool, u8)| {
+            let owner = "0123456789abcdef0123456789abcdef".parse().expect("an owner");
+            let mut bytes = QueueEntry { owner, ..entry(usize::from(label % 129)) }.encode();
+            changes.iter().for_each(|(at, byte)| bytes[usize::from(*at)] = *byte);
+            if *sealed {
+                let crc = checksum(&bytes);
+                bytes[..4].copy_from_slice(&crc.to_le_bytes());
+            }
+            if let Some(read) = QueueEntry::decode(&bytes) {
+                assert_eq!(QueueEntry::decode(&read.encode()), Some(read));
+            }
+        });
+    }
 }

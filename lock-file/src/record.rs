@@ -190,4 +190,33 @@ mod tests {
         let owner = owner.expose();
         assert_eq!(text, format!("a\n9007199254740991\n{owner}\n7\n- 5\nme\n9\n0 1 16"));
     }
+
+    /// A record that is understood is written as it was read.
+    #[test]
+    fn fuzz_records() {
+        const WORDS: &[&str] = &[
+            "a\n7",
+            "\n",
+            "several",
+            "0123456789abcdef0123456789abcdef\n",
+            "- 5\n",
+            "0 1 16",
+            "0 2",
+            " ",
+            "me\n",
+            "7\n",
+            "a\n7\n0123456789abcdef0123456789abcdef\n7\n- 5\nme\n9",
+            "\n0 1 16",
+            "4294967295",
+            "18446744073709551615",
+            "a\n7\nseveral\n- 5\n0 1",
+        ];
+        lock_fuzz::check(|parts| {
+            let Some(record) = Record::decode(lock_fuzz::text(WORDS, parts).as_bytes()) else {
+                return;
+            };
+            let _ = (record.queue.part(), record.queue.is_empty());
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        });
+    }
 }

@@ -182,3 +182,21 @@ fn read(file: &StateFile) -> io::Result<Vec<u8>> {
     file.open(Creation::Never)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Any file is the record of a run, or of none.
+    #[test]
+    fn fuzz_runs() {
+        const WORDS: &[&str] =
+            &["run-1\n", "a\n", "7\n", "1795251431457582", "\n", "run-2\n", "run-1\na\nmonday\n"];
+        lock_fuzz::check(|parts| {
+            let text = lock_fuzz::text(WORDS, parts);
+            let Some(run) = Run::decode_whole(&text) else { return };
+            let written = format!("{MARK}\na\nb\n{}\n{}", run.token, run.forget_at_micros);
+            assert_eq!(Run::decode_whole(&written), Some(run));
+        });
+    }
+}

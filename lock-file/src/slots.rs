@@ -188,4 +188,25 @@ mod tests {
         let file = written(std::slice::from_ref(&largest));
         assert_eq!(newest(&file), Ok(Some(largest)));
     }
+
+    /// Any file has a newest value, none, or is refused. A value that is written after that is the newest.
+    #[test]
+    fn fuzz_files() {
+        type Changes = Vec<(u16, u8)>;
+        lock_fuzz::check(|(sizes, changes, length): &([u16; 3], Changes, u16)| {
+            let [one, other, next] =
+                [0, 1, 2].map(|n| version(n, usize::from(sizes[n as usize]) % MAX_PAYLOAD_BYTES));
+            let mut file = written(&[one, other]);
+            changes.iter().for_each(|(at, byte)| file[usize::from(*at) % FILE_BYTES] = *byte);
+            if *length > 0 {
+                file.truncate(usize::from(*length));
+            }
+            match newest(&file) {
+                Ok(Some(seen)) if seen.sequence < 2 => {
+                    assert_eq!(newest(&after(&file, &next, 0..SLOT_BYTES)), Ok(Some(next)));
+                }
+                seen => assert!(!changes.is_empty() || *length > 0, "{seen:?}"),
+            }
+        });
+    }
 }

@@ -287,4 +287,16 @@ mod tests {
             assert!(!format!("{error} {error:?} {options:?}").contains("secret"), "{error}");
         }
     }
+
+    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    #[test]
+    fn fuzz_urls() {
+        lock_fuzz::check(|(choice, parts)| {
+            let url = lock_fuzz::url(&["postgres", "postgresql"], *choice, parts);
+            let options = PostgresOptions::new(&url);
+            let refused = options.clone().read().err().map(|error| format!("{error} {error:?}"));
+            let shown = format!("{options:?} {}", refused.unwrap_or_default());
+            lock_fuzz::assert_secret_is_kept(&shown, &url);
+        });
+    }
 }

@@ -98,4 +98,23 @@ mod tests {
             assert!(Root::new(bad).is_err(), "{bad}");
         }
     }
+
+    /// Two names share no node, a node tells its name, and roots are good or refused.
+    #[test]
+    fn fuzz_names() {
+        const WORDS: &[&str] = &["a", "/", "%", "%2F", "%25", ".", "..", "zookeeper", "-", "ü"];
+        lock_fuzz::check(|(one, other, any)| {
+            let [one, other, any] = [one, other, any].map(|parts| lock_fuzz::text(WORDS, parts));
+            let (_, root) = (Root::new(&any), Root::new("p").expect("a root"));
+            if let Some(name) = root.read(&any) {
+                assert_eq!(root.lock(&name), format!("/p/locks/{any}"));
+            }
+            let (Ok(one), Ok(other)) = (LockName::new(&one), LockName::new(&other)) else { return };
+            let [node, others] = [&one, &other].map(|name| root.lock(name));
+            assert_eq!(node == others, one == other, "{one:?} {other:?}");
+            let child = node.strip_prefix("/p/locks/").expect("below the root");
+            assert!(!child.contains(['/', '.']), "{child}");
+            assert_eq!(root.read(child), Some(one));
+        });
+    }
 }

@@ -146,4 +146,16 @@ mod tests {
         let shown = format!("{:?}", ZooKeeperOptions::new("zookeeper://u:secret@a"));
         assert!(!shown.contains("secret"), "{shown}");
     }
+
+    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    #[test]
+    fn fuzz_urls() {
+        lock_fuzz::check(|(choice, parts)| {
+            let url = lock_fuzz::url(&["zookeeper"], *choice, parts);
+            let options = ZooKeeperOptions::new(&url);
+            let refused = options.clone().target().err().map(|error| format!("{error} {error:?}"));
+            let shown = format!("{options:?} {}", refused.unwrap_or_default());
+            lock_fuzz::assert_secret_is_kept(&shown, &url);
+        });
+    }
 }

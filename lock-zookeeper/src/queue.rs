@@ -169,4 +169,37 @@ mod tests {
             assert_eq!(queue.place(owner), Some(1));
         }
     }
+
+    /// Any nodes are a queue. One that moves keeps its owner and its sequence.
+    #[test]
+    fn fuzz_queues() {
+        const WORDS: &[&str] = &[
+            "0123456789abcdef0123456789abcdef",
+            "-",
+            "0000000010",
+            ".",
+            ".1",
+            "lock",
+            "4294967295",
+        ];
+        lock_fuzz::check(|nodes: &Vec<lock_fuzz::Parts>| {
+            let nodes = nodes.iter().map(|parts| lock_fuzz::text(WORDS, parts)).collect();
+            let queue = Queue::new(nodes);
+            assert!(
+                queue
+                    .entries()
+                    .iter()
+                    .rev()
+                    .is_sorted_by(|one, other| one.sequence >= other.sequence)
+            );
+            for entry in queue.entries().iter().filter(|entry| entry.owner.is_some()) {
+                let moved = Entry::new(Entry::moved(&entry.child));
+                assert_eq!(
+                    (moved.owner, moved.sequence),
+                    (entry.owner, entry.sequence),
+                    "{entry:?}"
+                );
+            }
+        });
+    }
 }

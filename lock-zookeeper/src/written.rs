@@ -110,4 +110,29 @@ mod tests {
         }
         assert_eq!(Written::read(b"\xff"), None);
     }
+
+    /// Data that is understood is written as it was read.
+    #[test]
+    fn fuzz_data() {
+        const WORDS: &[&str] = &[
+            "claim1 ",
+            "held ",
+            "waits ",
+            "30000 ",
+            "- ",
+            "7 ",
+            "0 ",
+            "1795251431457 ",
+            "label",
+            " ",
+            "18446744073709551615",
+            "claim1 held 30000 - 1795251431457 ",
+        ];
+        lock_fuzz::check(|parts| {
+            let Some(read) = Written::read(lock_fuzz::text(WORDS, parts).as_bytes()) else {
+                return;
+            };
+            assert_eq!(Written::read(read.text().as_bytes()), Some(read));
+        });
+    }
 }

@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod dist;
 mod examples;
+mod fuzz;
 mod instructions;
 mod lint;
 mod mutants;
@@ -46,6 +47,8 @@ enum Task {
     },
     /// Let workers use locks on real servers under random faults, and judge all that they saw.
     Chaos(chaos::Chaos),
+    /// Hand random input to the parsers of names, URLs, leases, records, replies and arguments, for a minute each.
+    Fuzz(fuzz::Fuzz),
     /// Play simulated worlds of the engine, one seed each: `--seconds N`, `--worlds N`, `--seed S`; `--help` tells more.
     #[command(disable_help_flag = true)]
     Worlds {
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Examples => examples::run(),
         Task::Bench { args } => bench::run(&args),
         Task::Chaos(chaos) => chaos::run(&chaos),
+        Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Worlds { args } => worlds::run(&args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),

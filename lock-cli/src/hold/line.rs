@@ -105,3 +105,47 @@ fn unreadable(error: &serde_json::Error) -> Failure {
 fn usage(text: &str) -> Failure {
     Failure::new(Exit::Usage, text)
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    /// Any line asks for something, or is refused as wrong usage.
+    #[test]
+    fn fuzz_lines() {
+        const WORDS: &[&str] = &[
+            "{",
+            "}",
+            "\"acquire\":",
+            "\"release\":",
+            "\"id\":",
+            "\"a\"",
+            "[",
+            "]",
+            ",",
+            "\"ttl_ms\":",
+            "\"wait_ms\":",
+            "\"shared\":true",
+            "\"limit\":",
+            "\"take\":",
+            "\"label\":",
+            "null",
+            "{\"acquire\":\"a\",",
+            "{\"acquire\":[",
+            "\"redis://u:s3cr3t@h\"",
+            "\\u0000",
+        ];
+        let hold = args::Cli::parse_from(["leasehold", "hold", "--json-lines"]);
+        let args::Command::Hold(hold) = hold.command else { panic!("another command") };
+        lock_fuzz::check(|parts| {
+            let line = lock_fuzz::text(WORDS, parts);
+            if let Err((_, failure)) = Asked::read(line.as_bytes(), &hold) {
+                assert_eq!(failure.exit().number(), Exit::Usage.number());
+                let told = serde_json::to_string(&super::super::event::Event::from(failure));
+                lock_fuzz::assert_secret_is_kept(&told.expect("a line"), &line);
+            }
+        });
+    }
+}

@@ -310,8 +310,10 @@ impl Hold {
     fn holder(&self, at: ClockReading) -> Holder {
         let left = self.left(at);
         match self.owner.parse() {
-            Ok(owner) => Holder::ours(owner, self.token, left, self.label.clone())
-                .since(UNIX_EPOCH + self.since),
+            Ok(owner) => {
+                let holder = Holder::ours(owner, self.token, left, self.label.clone());
+                UNIX_EPOCH.checked_add(self.since).into_iter().fold(holder, Holder::since)
+            }
             Err(_) => Holder::foreign(Some(left)),
         }
     }

@@ -243,4 +243,26 @@ mod tests {
             assert!(error.starts_with("invalid occurrence \"") && error.len() < 300, "{error}");
         }
     }
+
+    /// A text is taken as it is, or refused in one short line. People see no character that hides.
+    #[test]
+    fn fuzz_names() {
+        const WORDS: &[&str] =
+            &["a", " ", "/", "{", "}", "%", "*", "\\", "u{", "\u{202e}", "ü", "\n", "\0"];
+        lock_fuzz::check(|parts| {
+            let text = lock_fuzz::text(WORDS, parts);
+            let shown = match LockName::new(&text) {
+                Ok(name) => {
+                    assert_eq!((name.as_str(), Occurrence::new(&text).is_ok()), (&*text, true));
+                    name.to_string()
+                }
+                Err(refused) => refused.to_string(),
+            };
+            assert!(!shown.contains(|c: char| c.is_control() || c == '\u{202e}'), "{shown:?}");
+            assert!(shown.len() < 600 || LockName::new(&text).is_ok(), "{shown}");
+            if let Ok(token) = text.parse::<crate::FencingToken>() {
+                assert_eq!(token.to_string().parse(), Ok(token));
+            }
+        });
+    }
 }

@@ -177,4 +177,23 @@ mod tests {
             assert!(Root::new(bad).is_err(), "{bad}");
         }
     }
+
+    /// Two names share no key, a key tells its name, and roots are good or refused.
+    #[test]
+    fn fuzz_keys() {
+        const WORDS: &[&str] =
+            &["a", "/", "%", "%2F", "%25", "%ff", "p/locks/", "p/runs/a/", "s-", "*"];
+        lock_fuzz::check(|(one, other, any)| {
+            let [one, other, any] = [one, other, any].map(|parts| lock_fuzz::text(WORDS, parts));
+            let _ = (root().read(any.as_bytes()), Root::new(&any).map(|root| root.floor()));
+            let (Ok(one), Ok(other)) = (LockName::new(&one), LockName::new(&other)) else { return };
+            let key = root().claim(&one, "x");
+            assert_eq!(root().read(key.as_bytes()), Some(one.clone()));
+            assert_eq!(key.starts_with(&root().claims(&other)), one == other, "{one:?} {other:?}");
+            let Ok(occurrence) = Occurrence::new(&any) else { return };
+            let run = root().run(&one, &occurrence);
+            assert_eq!(root().occurrence(&one, run.as_bytes()), Some(occurrence));
+            assert_eq!(run.starts_with(&root().runs(&other)), one == other, "{one:?} {other:?}");
+        });
+    }
 }

@@ -256,4 +256,34 @@ mod tests {
             }
         }
     }
+
+    /// A value that is understood is written as it was read; any other is that of an exclusive claim of nobody's.
+    #[test]
+    fn fuzz_values() {
+        const WORDS: &[&str] = &[
+            "2/5",
+            ":0,3",
+            "\n",
+            "1795251431457",
+            "\n0123456789abcdef0123456789abcdef",
+            "/",
+            ",",
+            ":",
+            "label",
+            "label\n1\n0123456789abcdef0123456789abcdef",
+            "2/5:0,3\nlabel\n",
+            "18446744073709551615",
+        ];
+        const STARTS: [&[u8]; 5] = [b"", &[SHARED], &[PERMITS], &[RETIRED], &[0xF8]];
+        lock_fuzz::check(|(choice, parts): &(u8, lock_fuzz::Parts)| {
+            let first = STARTS[usize::from(*choice) % STARTS.len()];
+            let value = read(&[first, lock_fuzz::text(WORDS, parts).as_bytes()].concat());
+            if value.owner.is_none() {
+                return assert_eq!(value, Value::default());
+            }
+            let text = text(&value.label, value.since, value.owner);
+            assert_eq!(read(&[start(value.kind, &value.slots), text.into()].concat()), value);
+            assert_eq!(read(&claimed(&value, UNIX_EPOCH)).owner, value.owner);
+        });
+    }
 }

@@ -326,4 +326,19 @@ mod tests {
             assert_eq!(written(bad.as_bytes(), 4), None, "{bad}");
         }
     }
+
+    /// A floor that is understood is written as it was read.
+    #[test]
+    fn fuzz_floors() {
+        const WORDS: &[&str] =
+            &["1795251431457000", " ", "cdf818194e3a8c32", "-", "+", "ffffffffffffffff"];
+        lock_fuzz::check(|(parts, made)| {
+            let text = lock_fuzz::text(WORDS, parts);
+            let Some(found) = written(text.as_bytes(), 1) else { return };
+            let Floor { time, revision, .. } = found.floor;
+            let _ = found.floor.token(*made);
+            let text = format!("{time} {revision} {:x}", found.cluster);
+            assert_eq!(written(text.as_bytes(), 1), Some(found));
+        });
+    }
 }

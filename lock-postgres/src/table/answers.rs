@@ -69,7 +69,9 @@ fn answered_together<Q, A: Clone>(
     const WHAT: &str = "the answer to requests together";
     let mut answers = vec![None; questions.len()];
     for row in rows {
-        let at = usize::try_from(get::<i64>(row, 0, WHAT)? - 1).map_err(|_| unreadable(WHAT))?;
+        let part = get::<i64>(row, 0, WHAT)?.checked_sub(1);
+        let at =
+            part.and_then(|part| usize::try_from(part).ok()).ok_or_else(|| unreadable(WHAT))?;
         let (Some(question), Some(answer)) = (questions.get(at), answers.get_mut(at)) else {
             return Err(unreadable(WHAT));
         };

@@ -129,4 +129,37 @@ mod tests {
         let shared = ["*".to_owned(), line(7, 1_795_251_431_458, "1795251431400::")].concat();
         assert_eq!(holders(shared.as_bytes(), None, NOW)[0].kind, Kind::Shared);
     }
+
+    /// Any value tells of holders that are shown without their owners in full, or of one that is foreign.
+    #[test]
+    fn fuzz_holders() {
+        const WORDS: &[&str] = &[
+            "0123456789abcdef0123456789abcdef",
+            ":",
+            ":7:",
+            "1795251431460:",
+            "1795251431457:",
+            "*",
+            "*5",
+            "\n",
+            "0,2",
+            "0:",
+            "::",
+            "label",
+            "18446744073709551615",
+            "0123456789abcdef0123456789abcdef:7:1795251431460:1795251431457:",
+        ];
+        lock_fuzz::check(|parts| {
+            let value = lock_fuzz::text(WORDS, parts);
+            let holders = holders(value.as_bytes(), Some(Duration::from_secs(1)), NOW);
+            assert!(
+                holders
+                    .iter()
+                    .all(|holder| holder.owner.as_ref().is_none_or(|owner| owner.len() == 8))
+            );
+            assert!(
+                value.contains(OWNER) || holders == [Holder::foreign(Some(Duration::from_secs(1)))]
+            );
+        });
+    }
 }

@@ -234,4 +234,25 @@ mod tests {
     fn a_glob_takes_names_as_data() {
         assert_eq!(counters("a*[b]{"), "{a\\*\\[b\\]%7B*}:fence");
     }
+
+    /// Two names share no key, and a key of a lock tells its name.
+    #[test]
+    fn fuzz_keys() {
+        const WORDS: &[&str] =
+            &["a", "{", "}", "%", "%7B", "%25", ":fence", ":queue", "}:run:", "__:", ":", "*"];
+        lock_fuzz::check(|(one, other, any)| {
+            let [one, other, any] = [one, other, any].map(|parts| lock_fuzz::text(WORDS, parts));
+            let _ = (name_of_counter(&any), lock_of_events(&any), literal(&any));
+            let (Ok(one), Ok(other)) = (LockName::new(&one), LockName::new(&other)) else { return };
+            let keys = |name: &LockName| Keys::new(name).claiming("x").map(|key| key.to_string());
+            assert_eq!(name_of_counter(&keys(&one)[1]), Some(one.clone()));
+            assert_eq!(lock_of_events(&Keys::new(&one).events(0)[1]), Some(&*keys(&one)[0]));
+            let meets = keys(&one).iter().any(|key| keys(&other).contains(key));
+            assert_eq!(meets, one == other, "{one:?} {other:?}");
+            let Ok(occurrence) = Occurrence::new(&any) else { return };
+            let (ours, run) = (Keys::new(&one), Keys::new(&one).run(&occurrence).to_string());
+            assert_eq!(ours.occurrence(&run), Some(occurrence));
+            assert!(!keys(&one).contains(&run) && !keys(&other).contains(&run), "{run}");
+        });
+    }
 }

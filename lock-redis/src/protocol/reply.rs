@@ -186,3 +186,56 @@ fn millis(left: i64) -> Option<Duration> {
 fn server_time(micros: u64) -> ServerTime {
     ServerTime(Duration::from_micros(micros))
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use lock_core::{Lease, LockRequest, OwnerId};
+
+    use super::*;
+
+    /// A reply of any form. A choice tells how many of the last parts an array takes.
+    pub(crate) fn value(parts: &lock_fuzz::Parts) -> Value {
+        let mut values = Vec::new();
+        for (choice, number) in parts {
+            let value = match choice {
+                0..96 => Value::Int(number.cast_signed() >> (choice % 64)),
+                96..128 => Value::BulkString((number % 1000).to_string().into_bytes()),
+                128..176 => Value::BulkString(lock_fuzz::any_text(*number).into_bytes()),
+                176..184 => Value::Nil,
+                184..192 => Value::SimpleString(lock_fuzz::any_text(*number)),
+                _ => {
+                    let taken = values.len().saturating_sub(usize::from(choice % 8));
+                    Value::Array(values.split_off(taken))
+                }
+            };
+            values.push(value);
+        }
+        values.pop().unwrap_or(Value::Nil)
+    }
+
+    /// Any reply is understood or refused by a typed error, which repeats none of it.
+    #[test]
+    fn fuzz_replies() {
+        let claim = LockRequest::new("a").claim().expect("a claim");
+        let (claims, name) = ([claim.clone(), claim.clone()], claim.name.clone());
+        let lease = format!("lease1:{}:7:1000:a", OwnerId::random().expose());
+        let hold = Reservation::new(&Lease::import(&lease).expect("a lease"), 3, false);
+        lock_fuzz::check(|parts| {
+            let reply = || value(parts);
+            let errors = [
+                attempt(&claim, reply()).err(),
+                grants(&claims, reply()).err(),
+                release(reply()).err(),
+                recording(reply()).err(),
+                recorded(reply()).err(),
+                forgotten(reply()).err(),
+                reserved(&hold, reply()).err(),
+                states(&[&name], reply()).err(),
+                ended(reply(), &Whom::All).err(),
+            ];
+            for error in errors.into_iter().flatten() {
+                assert!(error.to_string().len() < 200, "{error}");
+            }
+        });
+    }
+}

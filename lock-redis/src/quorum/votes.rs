@@ -249,4 +249,21 @@ mod tests {
         let won = verdict(&[granted(), granted(), silent()]);
         assert!(matches!(won, Verdict::Granted(_)), "{won:?}");
     }
+
+    /// Any reply is a vote, or is refused by a typed error.
+    #[test]
+    fn fuzz_votes() {
+        const WORDS: [&str; 6] = ["granted", "stale", "busy", "out", "new", "no lock"];
+        lock_fuzz::check(|(choice, parts): &(u8, lock_fuzz::Parts)| {
+            let word = WORDS[usize::from(*choice) % WORDS.len()];
+            let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+            let rest = parts.iter().map(|(choice, number)| match choice {
+                0..128 => text(&number.to_string()),
+                _ => text(&lock_fuzz::any_text(*number)),
+            });
+            let vote = read(Value::Array(std::iter::once(text(word)).chain(rest).collect()));
+            let answers = [Some(vote), Some(read(reply::tests::value(parts))), None];
+            let _ = (is_decided(&answers, &[false; 3]), verdict(&answers));
+        });
+    }
 }

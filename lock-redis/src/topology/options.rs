@@ -160,3 +160,48 @@ impl fmt::Debug for RedisOptions {
         f.debug_struct("RedisOptions").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    #[test]
+    fn fuzz_urls() {
+        const SCHEMES: [&str; 9] = [
+            "redis",
+            "rediss",
+            "valkey",
+            "redis-cluster",
+            "rediss-cluster",
+            "redis-sentinel",
+            "rediss-sentinel",
+            "redis-quorum",
+            "redis+unix",
+        ];
+        lock_fuzz::check(|(choice, parts)| {
+            let url = lock_fuzz::url(&SCHEMES, *choice, parts);
+            let options = RedisOptions::new(&url);
+            let refused = options.check().err().map(|error| format!("{error} {error:?}"));
+            let shown = format!("{options:?} {}", refused.unwrap_or_default());
+            lock_fuzz::assert_secret_is_kept(&shown, &url);
+        });
+    }
+
+    impl RedisOptions {
+        /// Reads the URL, and connects nowhere.
+        fn check(&self) -> Result<(), LockError> {
+            match self.scheme() {
+                #[cfg(feature = "cluster")]
+                "redis-cluster" | "rediss-cluster" => crate::topology::Cluster::new(self).map(drop),
+                #[cfg(feature = "sentinel")]
+                "redis-sentinel" | "rediss-sentinel" => {
+                    crate::topology::Sentinels::new(self).map(drop)
+                }
+                #[cfg(feature = "quorum")]
+                "redis-quorum" => crate::topology::hosts::Hosts::of(self, 6379).map(drop),
+                _ => self.client().map(drop),
+            }
+        }
+    }
+}

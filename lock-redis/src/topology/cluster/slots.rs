@@ -139,4 +139,16 @@ mod tests {
             assert!(slots.iter().all(|slot| *slot == slots[0]), "{name}: {slots:?}");
         }
     }
+
+    /// Any reply tells of servers, or is refused by a typed error.
+    #[test]
+    fn fuzz_slots() {
+        use crate::protocol::reply::tests::value;
+        lock_fuzz::check(|(first, last, one, other)| {
+            let part = vec![Value::Int(*first), Value::Int(*last), value(one), value(other)];
+            let reply = Value::Array(vec![Value::Array(part), value(other)]);
+            let _ = (shards(reply, "a"), shards(value(one), "a"));
+            assert!(slot_of(lock_fuzz::text(&["{", "}", "a"], one).as_bytes()) < SLOTS);
+        });
+    }
 }
