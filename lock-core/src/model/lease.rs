@@ -312,7 +312,7 @@ mod tests {
                         "{shown}"
                     );
                     let again = Lease::import(&lease.export()).expect("its own text");
-                    // What is left of a span goes down meanwhile.
+                    // The time left of a span shrinks meanwhile.
                     let of = |lease: &Lease| Lease { at_least: None, ..lease.clone() }.export();
                     assert_eq!(of(&again), of(&lease));
                 }
