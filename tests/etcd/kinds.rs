@@ -50,10 +50,11 @@ async fn transactions(
 async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
     let server = EtcdServer::start().await;
     let clients = clients(&server, 4).await;
-    // Each client reads the floor of tokens once.
-    for client in &clients {
-        released(acquired(client, patient("before")).await).await;
-    }
+    // Each client reads the floor of tokens once, and none raises it while another holds a lock.
+    let before = clients.iter().zip(["a", "b", "c", "d"]);
+    let before = before.map(|(client, name)| acquired(client, patient(name)));
+    let before = join_all(before).await;
+    join_all(before.into_iter().map(released)).await;
     let shared = patient("shared").shared();
     let permit = patient("permits").permits(1, 3);
     let cases = [

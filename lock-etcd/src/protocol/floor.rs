@@ -32,8 +32,8 @@ use crate::wire::server::Server;
 /// Number of tokens of each claim. The clock outruns them while fewer than 15,625 writes a second reach the cluster.
 const TOKENS: u32 = 64;
 
-/// A floor that is further behind the clock is raised.
-const BEHIND: u64 = 1_000_000;
+/// A floor that is further behind the clock is raised: no service leaves the store and comes back sooner.
+const BEHIND: u64 = 10_000;
 
 /// The floor of one cluster, as this client knows it.
 pub(crate) struct Floors {
@@ -124,11 +124,12 @@ impl Floors {
 
     /// Reads the floor, and raises it if that is due.
     async fn read(&self) -> Result<Floor, BackendError> {
+        let now = now();
         // Each client that came in between has raised it.
         for _ in 0..3 {
             let (found, is_unused, revision) = self.look().await?;
             let floor = found.as_ref().map(|found| self.read_value(found)).transpose()?;
-            let Some(time) = self.due(floor.as_ref(), is_unused, revision) else {
+            let Some(time) = self.due(floor.as_ref(), is_unused, revision, now) else {
                 return floor.map(|written| written.floor).ok_or_else(not_written);
             };
             let written = floor.map_or(0, |written| written.floor.written);
@@ -161,8 +162,13 @@ impl Floors {
     }
 
     /// The time of the next floor; `None` if this one stays.
-    fn due(&self, found: Option<&Written>, is_unused: bool, revision: i64) -> Option<u64> {
-        let now = now();
+    fn due(
+        &self,
+        found: Option<&Written>,
+        is_unused: bool,
+        revision: i64,
+        now: u64,
+    ) -> Option<u64> {
         let Some(Written { floor, cluster }) = found else { return Some(now) };
         let next = floor.at(revision.saturating_add(1)).unwrap_or(u64::MAX);
         let is_behind = is_unused && next.saturating_add(BEHIND) < now;
@@ -295,15 +301,15 @@ mod tests {
         let (floors, now) = (floors(), now());
         let is_due = |time, cluster, is_unused| {
             let found = Written { floor: floor(time, 30), cluster };
-            floors.due(Some(&found), is_unused, 38).is_some()
+            floors.due(Some(&found), is_unused, 38, now).is_some()
         };
-        assert!(floors.due(None, false, 38) >= Some(now));
-        assert!(is_due(now - 10_000_000, 0, true));
-        assert!(!is_due(now - 10_000_000, 0, false), "a claim has its token by this floor");
+        assert_eq!(floors.due(None, false, 38, now), Some(now));
+        assert!(is_due(now - 2 * BEHIND, 0, true));
+        assert!(!is_due(now - 2 * BEHIND, 0, false), "a claim has its token by this floor");
         assert!(!is_due(now, 0, true), "it is not behind");
         assert!(is_due(now + 10_000_000, 7, false), "it is that of another cluster");
         let ahead = Written { floor: floor(now + 10_000_000, 30), cluster: 7 };
-        assert!(floors.due(Some(&ahead), true, 38) >= Some(now + 10_000_000 + 9 * 64));
+        assert!(floors.due(Some(&ahead), true, 38, now) >= Some(now + 10_000_000 + 9 * 64));
     }
 
     #[test]
