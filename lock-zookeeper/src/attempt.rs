@@ -56,7 +56,7 @@ impl Store {
             return ask.found(&queue, at, waiter).await;
         }
         match (ask.standing(&queue, queue.entries().len()).await?, waiter) {
-            (Standing::Conflicts(of), _) => Err(ask.conflict(of)),
+            (Standing::Conflicts(of), _) => Err(ask.conflict(of).await),
             (Standing::Behind(_) | Standing::Full, None) => ask.busy(&queue).await,
             (standing, waiter) => {
                 let fits = matches!(standing, Standing::Fits(_));
@@ -107,7 +107,7 @@ impl Ask<'_> {
             (Standing::Conflicts(of), _) => {
                 self.store.delete(&self.session, &node.path).await?;
                 self.store.claims.forget(self.claim.owner);
-                Err(self.conflict(of))
+                Err(self.conflict(of).await)
             }
             (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
                 if is_held {
@@ -124,8 +124,19 @@ impl Ask<'_> {
         self.store.standing(session, &self.lock, queue, own).await
     }
 
-    fn conflict(&self, held: u16) -> BackendError {
-        BackendError::conflict(BACKEND, self.claim.kind.permits(), held)
+    /// The refusal of a claim beside those of another number of permits. A claim that was withdrawn is refused as such
+    /// (C19): the model of all stores looks for that first.
+    async fn conflict(&self, held: u16) -> BackendError {
+        let (client, mark) = (self.session.client(), self.store.root.mark(self.claim.owner));
+        // The mark may have been left by way of another member.
+        let (sync, read) = (client.sync(&mark), client.check_stat(&mark));
+        match tokio::join!(sync, read) {
+            (Ok(()) | Err(Error::NoNode), Ok(None)) => {
+                BackendError::conflict(BACKEND, self.claim.kind.permits(), held)
+            }
+            (Ok(()) | Err(Error::NoNode), Ok(Some(_))) => BackendError::withdrawn(BACKEND),
+            (Err(error), _) | (_, Err(error)) => self.session.failed(error),
+        }
     }
 
     /// Makes the claim's node, and reads who else has a claim then.

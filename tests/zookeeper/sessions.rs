@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use leasehold::core::Lease;
-use leasehold::{LockClient, LockRequest, connect};
+use leasehold::core::{BackendError, Lease};
+use leasehold::zookeeper::ZooKeeperBackend;
+use leasehold::{DistributedLock, LockClient, LockRequest, connect};
 use lock_testkit::ZooKeeperServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
@@ -100,4 +101,20 @@ async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
     assert!(refused.contains("too long") && refused.contains("maxSessionTimeout"), "{refused}");
     let most = LockRequest::new("a").ttl(Duration::from_secs(5));
     released(client.acquire(most).await.expect("a free lock")).await;
+}
+
+/// C19: a withdrawn claim is refused as such, also where it would conflict with another number of permits.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_withdrawn_claim_is_no_conflict() {
+    let backend = ZooKeeperBackend::connect(&one_member().await.url()).await.expect("a connection");
+    let name = fresh_name();
+    let of = |number| LockRequest::new(&name).permits(1, number).claim().expect("a good claim");
+    let (ghost, held) = (of(3), of(2));
+    backend.withdraw(&ghost.name, &[ghost.owner]).await.expect("an answer");
+    backend.acquire(&held, None).await.expect("free permits");
+    let refused = backend.acquire(&ghost, None).await.expect_err("it was withdrawn");
+    assert_eq!(refused.to_string(), BackendError::withdrawn("zookeeper").to_string());
+    let conflict = backend.acquire(&of(3), None).await.expect_err("another number of permits");
+    assert_ne!(conflict.to_string(), refused.to_string());
+    backend.release(&held.name, held.owner).await.expect("an answer");
 }
