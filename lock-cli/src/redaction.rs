@@ -111,45 +111,47 @@ mod tests {
         });
     }
 
+    /// Words of the command line.
+    const WORDS: &[&str] = &[
+        "run",
+        "hold",
+        "elect",
+        "leader",
+        "inspect",
+        "ps",
+        "watch",
+        "release",
+        "doctor",
+        "bench",
+        "schema",
+        "man",
+        "completions",
+        "a",
+        "--",
+        "--url",
+        "--wait",
+        "10s",
+        "--limit",
+        "3",
+        "--take",
+        "--shared",
+        "--json",
+        "--force",
+        "--owner",
+        "1a2b3c4d",
+        "-n",
+        "-v",
+        "--ttl",
+        "--label",
+        "--once",
+        "--at-least",
+        "--json-lines",
+        "postgres",
+    ];
+
     /// Any words are a command, or are refused without the password of a URL among them.
     #[test]
     fn fuzz_words() {
-        const WORDS: &[&str] = &[
-            "run",
-            "hold",
-            "elect",
-            "leader",
-            "inspect",
-            "ps",
-            "watch",
-            "release",
-            "doctor",
-            "bench",
-            "schema",
-            "man",
-            "completions",
-            "a",
-            "--",
-            "--url",
-            "--wait",
-            "10s",
-            "--limit",
-            "3",
-            "--take",
-            "--shared",
-            "--json",
-            "--force",
-            "--owner",
-            "1a2b3c4d",
-            "-n",
-            "-v",
-            "--ttl",
-            "--label",
-            "--once",
-            "--at-least",
-            "--json-lines",
-            "postgres",
-        ];
         lock_fuzz::check(|(words, choice, parts): &(lock_fuzz::Parts, u8, _)| {
             // No argument of a process has a NUL.
             let url = lock_fuzz::url(&["redis", "file", "postgres"], *choice, parts);

@@ -90,7 +90,7 @@ impl Admin {
     /// Ends the holds of all holders of the lock, and grants it to the next waiters. Returns the former holders in
     /// the order of their grants; none if nobody held it.
     ///
-    /// It is for operators. The holder is not asked: it may believe in its hold, and write, until its next renewal. A
+    /// This call is for operators. The holder is not asked: it may believe in its hold, and write, until its next renewal. A
     /// [`Fence`] refuses its writes once the next holder has advanced the fence;
     /// [`evict_and_fence`](Self::evict_and_fence) advances it at once. The eviction is tried once, because a repeat
     /// might end the hold of the next holder.

@@ -146,17 +146,17 @@ impl LockClient {
 
     /// Acquires a lock if it is free: `None` if another holds it.
     ///
-    /// It is [`acquire`](Self::acquire) with [`Wait::Never`], for callers that expect "no" as an answer. It takes one
+    /// Does the same as [`acquire`](Self::acquire) with [`Wait::Never`], for callers that expect "no" as an answer. It takes one
     /// round trip, or up to two if other tasks of this client try the same lock: one request at a time serves all
     /// tries that began before it was sent (C26). If the server is dead, silent or cannot be resolved, it tries
     /// again, for at most one [request time-out](crate::ClientOptions::request_timeout) (C17), 2 s by default. Set a
     /// shorter one if that is too long for your caller.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire), without `NotAcquired`.
+    /// The same as of [`acquire`](Self::acquire), without `NotAcquired`.
     ///
     /// # Cancel safety
-    /// As [`acquire`](Self::acquire).
+    /// The same as of [`acquire`](Self::acquire).
     pub async fn try_acquire(
         &self,
         request: impl Into<LockRequest>,
@@ -207,10 +207,10 @@ impl LockClient {
     /// then. Otherwise it is as [`with`](Self::with).
     ///
     /// # Errors
-    /// As [`with`](Self::with), without `NotAcquired`.
+    /// The same as of [`with`](Self::with), without `NotAcquired`.
     ///
     /// # Cancel safety
-    /// As [`with`](Self::with).
+    /// The same as of [`with`](Self::with).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

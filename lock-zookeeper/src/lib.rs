@@ -25,8 +25,8 @@
 //!   and the children are read once more with it. The owner is in the node's name, so that a request whose reply was lost
 //!   is found again.
 //! - **Waiting**: a waiter watches the node before its own alone; a reader the nearest writer before it, and the first that
-//!   waits for permits all nodes of the lock. When its turn has come, it writes that it holds. One that does not within 2 s
-//!   is deleted by a waiter behind it: its client has died, or is cut off.
+//!   waits for permits all nodes of the lock. When its turn has come, it writes that it holds. A waiter behind it deletes
+//!   it if it does not within 2 s: its client has died, or is cut off.
 //! - **Token**: the floor of the store plus the id of the transaction that made the node. The floor is the time in
 //!   microseconds at which the ensemble was first used, so that tokens are above those of other stores and of earlier
 //!   ensembles. Each transaction that makes a claim checks it.

@@ -43,7 +43,7 @@ impl Found {
         Self { written: Written::read(&data), stat }
     }
 
-    /// The data of a hold: that its turn has come is for the reader to know.
+    /// Returns the data if it says that its claim holds. The caller must know that the turn of the claim has come.
     pub(crate) fn held(self) -> Option<Written> {
         self.written.filter(|written| written.is_held)
     }

@@ -5,8 +5,8 @@
 //!              watches   watches    watches the one before it
 //! ```
 //!
-//! A waiter whose turn has come writes into its node that it holds, and does from then on. One that has not done so for
-//! a while is deleted by a waiter that it is in the way of: its client has died, or is cut off. Nobody believes in a hold
+//! A waiter whose turn has come writes into its node that it holds, and does from then on. A waiter that has not
+//! done so for a while is deleted by one behind it: its client has died, or is cut off. Nobody believes in a hold
 //! that is not written, so that this is never too early, and costs a slow client its place at most.
 
 use std::pin::Pin;
@@ -43,7 +43,7 @@ struct Before {
     /// Empty if all nodes are watched: each of those that hold is in the way.
     child: String,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
-    /// One before it. As long as that is there, the turn of the watched one, an exclusive claim, has not come.
+    /// The node before the watched one. As long as it is there, the turn of the watched one, an exclusive claim, has not come.
     ahead: Option<String>,
     /// Since when its turn has come, and it does not hold, as far as we saw.
     unclaimed: Option<Moment>,

@@ -10,7 +10,7 @@ use crate::model::{AtLeast, Lease, LockName, OwnerId};
 /// A claim, and its state on the server. Dropped at any point, it makes the janitor take back whatever the server may
 /// have (C19, C20).
 ///
-/// It is made before the first request of an acquisition is sent. It passes to the guard with the grant, and ends
+/// The claim is made before the first request of an acquisition is sent. It passes to the guard with the grant, and ends
 /// with the hold.
 #[derive(Debug)]
 pub(crate) struct OwnedClaim {

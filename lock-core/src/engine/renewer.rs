@@ -144,7 +144,7 @@ impl Renewer {
 
     /// Renews, for ever.
     ///
-    /// It may be a second run, after one that panicked or whose runtime ended. The renewals of that one have no
+    /// This run may follow one that panicked or whose runtime ended. The renewals of that one have no
     /// answer.
     pub(crate) async fn run(self: Arc<Self>) {
         if self.has_run.swap(true, Ordering::Relaxed) {

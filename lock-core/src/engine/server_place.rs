@@ -17,7 +17,7 @@ use crate::model::{BackendError, Claim, Clock, Contention, Moment};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
 ///
-/// It belongs to an acquisition. When the head of a client's line leaves, it passes the place to the next head, which
+/// A place belongs to an acquisition. When the head of a client's line leaves, it passes the place to the next head, which
 /// continues with the same owner (C16) and the request in flight. Dropped, it withdraws its claim (C19).
 pub(crate) struct ServerPlace {
     // Dropped before the claim is withdrawn.

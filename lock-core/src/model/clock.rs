@@ -13,7 +13,7 @@ use super::suspend::{Resumes, slept};
 
 /// A point on the holder's own clock.
 ///
-/// It counts the time of a suspend: after a long one, a holder must not believe in its hold (`Instant` alone stops in
+/// The clock counts the time of a suspend: after a long one, a holder must not believe in its hold (`Instant` alone stops in
 /// suspend on Linux).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {

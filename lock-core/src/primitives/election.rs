@@ -41,7 +41,7 @@ impl LockClient {
 /// each write, and let the resource refuse smaller ones (see [`Fence`](crate::Fence)).
 ///
 /// A leader whose work needs time to stop must stop believing earlier: set a [margin](crate::ClientOptions::drift).
-/// It is subtracted from each TTL, so the leader's belief ends by this margin before another can lead.
+/// The margin is subtracted from each TTL, so the leader's belief ends by this margin before another can lead.
 ///
 /// When a leader dies, the next candidate leads after the TTL at the latest. A leader that
 /// [resigns](Leadership::resign) hands over at once. A candidate that is elected while its process is stopped costs
@@ -99,11 +99,11 @@ impl Election {
     /// [`wait`](Self::wait) ends with an outage.
     ///
     /// # Errors
-    /// As [`LockClient::acquire`]. An endless campaign returns only errors that are not
+    /// The same as of [`LockClient::acquire`]. An endless campaign returns only errors that are not
     /// [transient](LockError::is_transient).
     ///
     /// # Cancel safety
-    /// As [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
+    /// The same as of [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         let request = self.client.complete(self.request.clone());
         let is_endless = request.wait_policy() == Wait::Forever;

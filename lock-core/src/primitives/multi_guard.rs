@@ -12,7 +12,7 @@ use crate::model::{FencingToken, LockError, LockName, LostReason};
 
 /// Several locks that are held together (C39).
 ///
-/// It is held while all locks are held, and lost with the first one that is lost. Each lock has its own token, for
+/// The guard is held while all locks are held, and lost with the first one that is lost. Each lock has its own token, for
 /// the resource that it protects. Dropping it releases all locks, as with a [`LockGuard`].
 ///
 /// [`LockClient::acquire_all`](crate::LockClient::acquire_all) makes it.
