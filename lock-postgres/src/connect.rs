@@ -9,12 +9,12 @@ impl PostgresOptions {
     /// Connects to locks that are rows of a table; makes the schema if it is missing and the user may.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL or a name cannot be used. The URL is not repeated, since it may hold a
-    ///   password. So is a pooler that gives each transaction another session, where holds are to
-    ///   [end with the connection](Self::ends_with_connection).
-    /// - [`LockError::Backend`] if the server cannot be reached, refuses us or does not answer; if the schema is missing
-    ///   and cannot be made: the text says how to make it; or if others keep us from making it: it gives up within 10 s,
-    ///   and says what it waited for.
+    /// - [`LockError::Config`] if the URL or a name cannot be used. The error does not repeat the URL, which may
+    ///   hold a password. Also for a pooler that gives each transaction another session, if holds are to [end
+    ///   with the connection](Self::ends_with_connection).
+    /// - [`LockError::Backend`] if the server cannot be reached, refuses the client or does not answer; if the
+    ///   schema is missing and cannot be made (the text says how to make it); or if other transactions keep the
+    ///   client from making it: it gives up within 10 s, and names the step that waited.
     ///
     /// # Cancel safety
     /// Dropping the future closes its connections. A schema may have been made.

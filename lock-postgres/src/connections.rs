@@ -1,9 +1,8 @@
-//! The connections that requests go over, and when one is given up.
-//!
-//! The driver's own pool asks the server once more after each request, and takes back connections in
-//! the middle of an answer. Ours does neither. A connection whose caller left early is read to the end
-//! of the answer before it is used again. One that failed or was silent is closed. After a long silence
-//! all others are given up as well, since a firewall or a dead peer swallows requests without a word.
+//! Connections for requests, and the end of each. The driver's own pool sends the server one more request after
+//! each request, and takes back connections in the middle of an answer. `Connections` does neither. A connection
+//! whose caller left early is read to the end of the answer before its next use. A connection that failed or was
+//! silent is closed. After a long silence all others are given up as well, since a firewall or a dead peer
+//! swallows requests without an error.
 //!
 //! ```text
 //!            request                 answer
@@ -37,14 +36,14 @@ use crate::turns::Turns;
 /// Longest wait for a new connection.
 pub(crate) const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
-/// A caller that leaves after this much silence leaves a suspect connection behind; one that leaves
-/// earlier has changed its mind.
+/// A caller that leaves after this much silence leaves a suspect connection behind. A caller that leaves earlier
+/// has changed its mind.
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(50);
 
 /// A connection that nobody used for this long is closed.
 const IDLE_LIMIT: Duration = Duration::from_secs(60);
 
-/// Attempts at one lock may use this part of the connections: several locks may be jammed at a time.
+/// Part of the connections that attempts at one lock may use: several locks may be jammed at a time.
 const PART_OF_ONE_LOCK: usize = 4;
 
 /// Purpose of a request.
@@ -65,15 +64,15 @@ impl<'a> Purpose<'a> {
     }
 }
 
-/// Connections to one server, at most so many at a time.
+/// Bounded set of connections to one server.
 pub(crate) struct Connections {
     options: Arc<PgConnectOptions>,
-    /// True if each connection has a session of its own, as far as is known.
+    /// True unless a pooler was seen that shares sessions between connections.
     is_direct: AtomicBool,
     at_most: usize,
     idle: Idle<IdleConnection>,
-    /// Connections whose callers left before they were open. The next caller goes on with one, so that
-    /// callers with little time get there together.
+    /// Connections whose callers left before they were open. The next caller continues with one, so that several
+    /// callers with little time succeed together.
     left_opening: Mutex<Vec<Opening>>,
     permits: Semaphore,
     /// Renewals have one connection to themselves, if there is more than one.
@@ -93,10 +92,10 @@ struct IdleConnection {
 }
 
 enum IdleState {
-    /// As it was when it was taken.
+    /// No answer is outstanding.
     Read,
-    /// An answer is still to be read, for which its caller did not wait: to an attempt at this lock, if
-    /// it was one. The server may be kept from answering until somebody lets go of that lock's row.
+    /// An answer is still to be read, because its caller left: to an attempt at this lock, if it was one. The
+    /// server may be unable to answer until somebody unlocks that lock's row.
     Unread(Option<LockName>),
 }
 
@@ -112,7 +111,7 @@ impl IdleConnection {
 
 impl Connections {
     pub(crate) fn new(options: PgConnectOptions, form: Form, at_most: usize) -> Self {
-        // C32: requests hold owner ids, which no log may show.
+        // C32: requests hold owner ids, which must not be in a log.
         let options = Arc::new(options.disable_statement_logging());
         let is_direct = AtomicBool::new(form == Form::Prepared);
         let kept_free = usize::from(at_most > 1);
@@ -131,7 +130,7 @@ impl Connections {
         }
     }
 
-    /// The settings, for a connection of another kind.
+    /// Returns the settings, for a connection of another kind.
     pub(crate) fn options(&self) -> &PgConnectOptions {
         &self.options
     }
@@ -154,7 +153,7 @@ impl Connections {
         self.send(Purpose::Any, &Request::Plain(sql)).await
     }
 
-    /// Sends renewals. They have a connection although others use all the rest.
+    /// Sends renewals. They get a connection even if other requests use all the rest.
     pub(crate) async fn renew(&self, call: &Call) -> Result<Vec<PgRow>, RequestError> {
         self.send(Purpose::Renewal, &Request::Call(call)).await
     }
@@ -183,12 +182,12 @@ impl Connections {
         rows.map_err(RequestError::Execute)
     }
 
-    /// C17: a long silence gives up all connections.
+    /// C17: after a long silence gives up all connections.
     fn pending_reply(&self) -> PendingReply<'_, impl FnOnce()> {
         self.replies.request_sent(SUSPECT_AFTER, || self.give_up_all())
     }
 
-    /// A new connection.
+    /// Opens a new connection.
     pub(crate) async fn open(&self) -> Result<PgConnection, RequestError> {
         self.begin_to_open().opens.await
     }
@@ -203,7 +202,7 @@ impl Connections {
         Opening { since: Instant::now(), opens }
     }
 
-    /// An opening that was left, or a new one.
+    /// Returns an opening that its caller left, or a new one.
     fn opening(&self) -> Opening {
         let mut left = self.left_opening();
         left.retain(|opening| opening.since.elapsed() < CONNECT_LIMIT);
@@ -242,12 +241,12 @@ impl Connections {
         }
     }
 
-    /// The idle connection to use next; `None` if a new one is better.
+    /// Returns the idle connection to use next; `None` if a new one is better.
     ///
-    /// An attempt first goes on with one on which an earlier attempt at the same lock is unread: while
-    /// the lock is jammed, one is enough to wait for it. Then comes the one that was used last, so that
-    /// those that are not needed come to be closed. An answer to somebody else is waited for last of
-    /// all, since it may be long in coming, and never by a renewal.
+    /// An attempt prefers a connection on which an earlier attempt at the same lock is unread: while the lock is
+    /// jammed, one connection is enough to wait for it. Next comes the connection that was used last, so that the
+    /// others become idle long enough to be closed. A connection with an unread answer of another caller comes
+    /// last, since that answer may take long; a renewal never uses one.
     fn take_idle(&self, purpose: Purpose<'_>) -> Option<IdleConnection> {
         let free = self.permits.available_permits() + self.for_renewals.available_permits();
         let in_use = self.at_most - free;
@@ -261,12 +260,12 @@ impl Connections {
         })
     }
 
-    /// Keeps as many as may be in use at a time: holds that end together leave more.
+    /// Keeps at most as many as may be in use at a time: holds that end together leave more.
     fn keep(&self, connection: PgConnection, state: IdleState) {
         self.idle.put(IdleConnection { connection, state }, self.at_most);
     }
 
-    /// Closes those that nobody uses: one like them was silent, or the client ends.
+    /// Closes all idle connections: one connection was silent, or the client ends.
     pub(crate) fn give_up_all(&self) {
         self.idle.clear();
     }
@@ -284,10 +283,10 @@ async fn connect(options: &PgConnectOptions, form: Form) -> Result<PgConnection,
     Ok(connection)
 }
 
-/// A request under way.
+/// A request in progress.
 struct Exchange<'a> {
     connections: &'a Connections,
-    /// The lock of the attempt whose answer is to come, if it is one.
+    /// Lock of the attempt whose answer is outstanding, if the request is an attempt.
     attempt_at: Option<LockName>,
     opening: Option<Opening>,
     connection: Option<PgConnection>,
@@ -304,8 +303,8 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// Uses an idle connection, once the answer is read that an earlier caller left. One that fails is
-    /// let go.
+    /// Uses an idle connection, after reading the answer that an earlier caller left. Drops a connection that
+    /// fails.
     async fn take(&mut self, idle: IdleConnection) {
         let connection = self.connection.insert(idle.connection);
         let IdleState::Unread(attempt_at) = idle.state else { return };
@@ -323,11 +322,11 @@ impl Exchange<'_> {
         send(connection, self.connections.form(), request).await
     }
 
-    /// Keeps the connection if the server answered, and means to go on answering.
+    /// Keeps the connection if the server answered, and will answer again.
     fn end(mut self, answer: &Result<Vec<PgRow>, Error>) {
         let goes_on = answer.as_ref().map_or_else(keeps_connection, |_| true);
         if answer.as_ref().is_err_and(lost_statement) {
-            // A pooler that was not seen when we connected: it was busy with others.
+            // A pooler that `connect` did not see, because it was busy with other clients.
             self.connections.is_direct.store(false, Ordering::Relaxed);
         }
         match self.connection.take() {
@@ -338,12 +337,12 @@ impl Exchange<'_> {
 }
 
 impl Drop for Exchange<'_> {
-    /// The caller left without an answer: it changed its mind, or waited for too long.
+    /// Ends a request whose caller left without an answer: it changed its mind, or waited too long.
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
             self.connections.left_opening().push(opening);
         }
-        // C21: read to the end of the answer before its next use, or closed.
+        // C21: reads to the end of the answer before the next use, or closes the connection.
         if let Some(connection) = self.connection.take()
             && self.sent.elapsed() < SUSPECT_AFTER
         {

@@ -10,13 +10,13 @@ use crate::reply;
 use crate::schema::{Found, RUN_THE_SCRIPT};
 use crate::server::Server;
 
-/// A clock that is further off than this is not synchronised.
+/// A clock that differs by more than this is not synchronised.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
 
 /// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
 
-/// A snapshot that is open for longer keeps old versions of rows for longer than a report takes.
+/// A snapshot that is open for longer keeps old versions of rows longer than a report needs.
 const SNAPSHOT_TOLERANCE: Duration = Duration::from_secs(5 * 60);
 
 /// Looks at a server (C31).
@@ -58,7 +58,7 @@ impl Facts {
         Ok(Self(rows.iter().map(fact).collect::<Result<_, BackendError>>()?))
     }
 
-    /// The value; empty if the server does not tell it.
+    /// Returns the value; empty if the server does not show it.
     fn get(&self, name: &str) -> &str {
         self.0.get(name).map(String::as_str).unwrap_or_default()
     }
@@ -73,7 +73,7 @@ impl Facts {
 }
 
 fn version(facts: &Facts) -> Finding {
-    // One that is too old is refused before.
+    // Connecting already refuses versions that are too old.
     Finding::good("version", format!("it is Postgres {}", facts.get("server_version")))
 }
 
@@ -121,7 +121,7 @@ fn durability(facts: &Facts) -> Finding {
             "set synchronous_commit on for the user of the locks",
         ),
         [] => Finding::good("durability", "what is committed is on disk"),
-        // Grants, renewals and fences turn it on for themselves; releases do not.
+        // Grants, renewals and fences turn synchronous commit on for themselves; releases do not.
         ["synchronous_commit"] => Finding::risk(
             "durability",
             "synchronous_commit is off: a crash forgets the last releases, whose locks then wait for \
@@ -136,7 +136,7 @@ fn durability(facts: &Facts) -> Finding {
     }
 }
 
-/// Finds what keeps old versions of rows from being cleared away, in the whole database.
+/// Finds the oldest snapshot in the whole database: it keeps old versions of rows from being cleared.
 async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
     const WHAT: &str = "the oldest snapshot";
     let rows = server.ask(OLDEST_SNAPSHOT).await?;
@@ -152,7 +152,7 @@ async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
     Ok(oldest_snapshot(&who, age.map(reply::micros)))
 }
 
-/// A vacuum's own does not count. Whose it is, and since when, the server tells to some users only.
+/// A vacuum's own snapshot does not count. The server shows a snapshot's owner and age only to some users.
 const OLDEST_SNAPSHOT: &str = "SELECT pid, coalesce(nullif(application_name, ''), 'unnamed'), \
     (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint \
     FROM pg_catalog.pg_stat_activity \
@@ -178,7 +178,7 @@ fn oldest_snapshot(who: &str, age: Option<Duration>) -> Finding {
     }
 }
 
-/// C3: whether the server writes owner ids to its log: as values beside a statement, or within its text.
+/// C3: finds if the server writes owner ids to its log, as values beside a statement or within its text.
 fn logging(is_direct: bool, facts: &Facts) -> Finding {
     let logs_statements = facts.get("log_statement") == "all"
         || ["log_min_duration_statement", "log_min_duration_sample"]
@@ -214,7 +214,7 @@ fn encoding(facts: &Facts) -> Finding {
     }
 }
 
-/// Finds if the tables and functions are there, and the user may use them.
+/// Finds if the tables and functions exist, and the user may use them.
 async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding, BackendError> {
     if !facts.takes_writes() {
         let why = "no lock is taken without writes";
@@ -236,7 +236,7 @@ async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding
     }
 }
 
-/// Finds if new waiters come after those who were served.
+/// Finds if new waiters come after those that were served.
 async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> {
     const WHAT: &str = "the places in the queue";
     if !facts.takes_writes() {
@@ -286,8 +286,8 @@ async fn clock(server: &Server) -> Result<Finding, BackendError> {
     Ok(offset(theirs.saturating_sub(after), before.saturating_sub(theirs)))
 }
 
-/// Judges how far the server's clock is ahead of the later reading of ours, or behind the earlier one. A clock between
-/// the two does not differ.
+/// Compares the server's clock with two readings of the client's: ahead of the later, or behind the earlier. A
+/// clock between the two does not differ.
 fn offset(ahead: Duration, behind: Duration) -> Finding {
     let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
     if off <= CLOCK_TOLERANCE {

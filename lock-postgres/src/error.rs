@@ -1,4 +1,4 @@
-//! Meaning of the server's and the driver's errors for the caller: was it done, and may a retry help?
+//! Maps errors of the server and the driver: was the request applied, and may a retry help?
 
 use std::io;
 
@@ -7,29 +7,29 @@ use sqlx::Error;
 
 pub(crate) const BACKEND: &str = "postgres";
 
-/// Code that our own functions raise.
+/// Codes that the functions of the schema raise.
 const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
 const SESSION_GONE: &str = "LH005";
 
-/// Meaning of a server that takes no writes.
+/// Text for a server that takes no writes.
 pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby, or default_transaction_read_only is on for \
     this user or database";
 
-/// Code that the server raises where no message fits into its queue.
+/// Code for a full queue of notifications.
 const QUEUE_FULL: &str = "54000";
 
-/// A failed request, and how far it got.
+/// A failed request, and how far it came.
 pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
 
-/// The server's error code, if it is the server's error.
+/// Returns the server's error code, if the error is the server's.
 pub(crate) fn code_of(error: &RequestError) -> Option<String> {
     error.error().as_database_error()?.code().map(|code| code.into_owned())
 }
 
-/// Returns the server's message, if it is the server's error.
+/// Returns the server's message; empty if the error is not the server's.
 pub(crate) fn message_of(error: &RequestError) -> String {
     error.error().as_database_error().map(|error| error.message().to_owned()).unwrap_or_default()
 }
@@ -42,12 +42,12 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     }
 }
 
-/// The error of a client that could not be connected.
+/// Error of a client that could not connect.
 pub(crate) fn not_connected(error: RequestError) -> LockError {
     failed(classify(error))
 }
 
-/// The error of a client that was answered, and cannot have its locks from this server as that is.
+/// Error of a client whose server answered, but cannot keep locks as it is.
 pub(crate) fn refused(why: impl Into<String>) -> LockError {
     failed(BackendError::refusal(BACKEND, why))
 }
@@ -56,7 +56,7 @@ pub(crate) fn failed(source: BackendError) -> LockError {
     LockError::Backend { operation: "connect", name: None, source }
 }
 
-/// A reply that is not of the shape we asked for.
+/// A reply of an unexpected shape.
 pub(crate) fn unreadable(what: &'static str) -> BackendError {
     let context = "the server's answer cannot be read";
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
@@ -65,10 +65,10 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
 fn classify_connect(error: Error) -> BackendError {
     let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
     let transient = match &*code {
-        // Too many connections, starting up, shutting down, and pgbouncer's own refusals.
+        // Too many connections, starting up, shutting down, and refusals of pgbouncer itself.
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
-        // To the driver the end of a connection amid the handshake is an error of the protocol.
-        // A session that listens comes from a pool of its own, which tells a slow server by a time-out.
+        // The driver reports the end of a connection during the handshake as a protocol error. A session that
+        // listens has its own pool, which reports a slow server as a time-out.
         "" => matches!(error, Error::Io(_) | Error::Protocol(_) | Error::PoolTimedOut),
         _ => false,
     };
@@ -90,8 +90,8 @@ fn classify_answer(error: Error) -> BackendError {
         let context = "the connection failed before the answer came";
         return BackendError::transient(BACKEND, Outcome::Unknown, context, source(error));
     };
-    // An error of the server ends the transaction, so nothing was applied. Only an error during the commit
-    // could leave that open, and it is of another class.
+    // An error of the server ends the transaction, so nothing was applied. Only an error during the commit could
+    // leave that open, and its class is another.
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
         "26000" | "42P05" | "2D000" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000"
@@ -101,7 +101,7 @@ fn classify_answer(error: Error) -> BackendError {
         _ if code.starts_with("53") => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
-        // A release may have been committed before its message was refused.
+        // The release may have been committed before its message was refused.
         _ if code == QUEUE_FULL || ["08", "58", "XX"].iter().any(|of| code.starts_with(of)) => {
             BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
         }
@@ -116,8 +116,8 @@ fn meaning(code: &str) -> &'static str {
         STALE => "the token is stale",
         SESSION_GONE => "the session with which holds end is not at this server",
         "25006" => READ_ONLY,
-        // A standby refuses even to read the tables that a crash may empty. No other feature that our
-        // requests need is missing on a server that could make the schema.
+        // A standby refuses even to read the unlogged tables. No other feature that the requests need is missing
+        // on a server that could make the schema.
         "0A000" => "the server cannot do this: it is a standby, or not Postgres",
         "42501" => {
             "the user lacks rights: GRANT USAGE ON SCHEMA leasehold TO app; GRANT EXECUTE ON ALL ROUTINES IN \
@@ -141,7 +141,7 @@ fn meaning(code: &str) -> &'static str {
     }
 }
 
-/// The error's text, without the details, in which the server shows the values of a row.
+/// Returns the error's text without its details, in which the server shows values of a row.
 fn source(error: Error) -> BoxError {
     match &error {
         Error::Database(database) => {

@@ -1,4 +1,4 @@
-//! The resource side, for resources that live in the database.
+//! Fences for resources that live in the database.
 
 use std::fmt;
 
@@ -11,10 +11,10 @@ use crate::reply;
 use crate::server::Server;
 use crate::sql::Call;
 
-/// The fence of a resource in a Postgres database: the greatest token it has seen, in a row of its own.
+/// The fence of a resource in a Postgres database: a row with the greatest token that the resource has seen.
 ///
-/// Made by [`PostgresBackend::fence`](crate::PostgresBackend::fence). [`advance_in`](Self::advance_in) makes it part of
-/// the transaction that does the work: advance first, then read, then write.
+/// Made by [`PostgresBackend::fence`](crate::PostgresBackend::fence). [`advance_in`](Self::advance_in) makes the
+/// check a part of the transaction that does the work: advance first, then read, then write.
 ///
 /// ```no_run
 /// # async fn sell(pool: &sqlx::PgPool, locks: lock_core::LockClient, lock: lock_postgres::PostgresBackend)
@@ -42,9 +42,9 @@ impl PostgresFence {
 
     /// Lets `token` pass unless a greater one was seen, within the caller's own transaction.
     ///
-    /// If it passes, nobody else passes this fence until the transaction ends, and what it writes and
-    /// the mark are committed together. If it does not, the server has failed the transaction: nothing
-    /// of it can be committed, even if this error is overlooked.
+    /// If it passes, nobody else passes this fence until the transaction ends; the mark and the caller's writes
+    /// are committed together. If it does not pass, the server has failed the transaction: nothing of it can be
+    /// committed, even if the caller ignores this error.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen.
@@ -52,14 +52,14 @@ impl PostgresFence {
     ///   `REPEATABLE READ` or `SERIALIZABLE` that may be a conflict (40001): run the transaction again.
     ///
     /// # Cancel safety
-    /// After a drop roll the transaction back, as dropping it does.
+    /// After a drop, roll the transaction back; dropping the transaction does so.
     pub async fn advance_in(
         &self,
         transaction: &mut PgConnection,
         token: FencingToken,
     ) -> Result<(), FenceError> {
-        // C24: in the transaction of the caller, which fails as a whole if the token is stale.
-        // It is prepared for this once, since a pooler may stand before the caller's connection.
+        // C24: within the caller's transaction, which fails as a whole if the token is stale. The statement is
+        // not kept prepared, since a pooler may stand before the caller's connection.
         let call = self.call(token);
         let answer = transaction.execute(call.as_query().persistent(false)).await;
         answer.map(drop).map_err(|error| classify_refusal(token, RequestError::Execute(error)))
@@ -74,7 +74,8 @@ impl PostgresFence {
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        // As text, which bounds its wait for another's transaction: the function leaves that to its callers.
+        // Sent as text, whose settings bound the wait for another transaction: the function leaves that bound to
+        // its caller.
         let answer = self.server.connections.request(&self.call(token).as_text()).await;
         answer.map(drop).map_err(|error| classify_refusal(token, error))
     }

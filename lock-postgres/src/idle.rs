@@ -1,4 +1,4 @@
-//! Keeps things for their next use, and closes them when nobody used them for a while.
+//! Keeps values for their next use, and closes those that nobody used for a while.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-/// Connections that nobody uses, the one that was used last at the end.
+/// Idle values, the most recently used last.
 ///
 /// ```text
 ///        put            nobody takes it for the limit
@@ -22,7 +22,7 @@ pub(crate) struct Idle<T> {
 
 struct Kept<T> {
     values: Vec<(T, Instant)>,
-    /// Closes what is too old, while there is anything.
+    /// Task that closes old values; it runs while any are kept.
     closer: Option<JoinHandle<()>>,
 }
 
@@ -31,14 +31,14 @@ impl<T: Send + 'static> Idle<T> {
         Self { limit, kept: Arc::new(Mutex::new(Kept { values: Vec::new(), closer: None })) }
     }
 
-    /// Keeps a value, and no more than `at_most` of them.
+    /// Keeps a value, and at most `at_most` in all.
     pub(crate) fn put(&self, value: T, at_most: usize) {
         let mut kept = lock(&self.kept);
         kept.values.push((value, Instant::now()));
         if kept.values.len() > at_most {
             kept.values.remove(0);
         }
-        // C20: a request may be dropped outside of a runtime. The next one that is kept makes up for it.
+        // C20: a request may be dropped outside of a runtime. The next value that is kept starts the task.
         if kept.closer.is_none()
             && let Ok(runtime) = Handle::try_current()
         {
@@ -47,7 +47,7 @@ impl<T: Send + 'static> Idle<T> {
         }
     }
 
-    /// Takes the value that `choose` finds among them, if it finds one.
+    /// Takes the value that `choose` picks, if it picks one.
     pub(crate) fn take(&self, choose: impl FnOnce(&[(T, Instant)]) -> Option<usize>) -> Option<T> {
         let mut kept = lock(&self.kept);
         let at = choose(&kept.values)?;
@@ -74,13 +74,13 @@ async fn close_the_old<T>(kept: Weak<Mutex<Kept<T>>>, limit: Duration) {
     }
 }
 
-/// Closes those that are too old; says when the next one will be, if there is one.
+/// Closes values that are too old; returns when the next one will be, if any is left.
 fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> {
     let mut kept = lock(kept);
     kept.values.retain(|(_, since)| since.elapsed() < limit);
     let next = kept.values.iter().map(|(_, since)| *since + limit).min();
     if next.is_none() {
-        // Under the lock, so that whatever is kept from now on has a new one.
+        // Under the lock, so that a value kept from now on starts a new task.
         kept.closer = None;
     }
     next

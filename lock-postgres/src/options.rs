@@ -10,10 +10,10 @@ use sqlx::postgres::PgConnectOptions;
 
 use crate::schema::{self, TableNames};
 
-/// Most connections of requests at a time, unless told otherwise.
+/// Default for the most connections of requests at a time.
 const CONNECTIONS: usize = 8;
 
-/// Where locks live in a database if nothing else is said.
+/// Default place of locks in a database.
 const SCHEMA: &str = "leasehold";
 const TABLE: &str = "locks";
 
@@ -44,33 +44,32 @@ enum Target {
     Settings(Arc<PgConnectOptions>),
 }
 
-/// Event that ends a hold that nobody gives back.
+/// Events that end a hold that nobody releases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     ByTtl,
-    /// Or the end of the client's connection, if that is earlier.
+    /// Also the end of the client's connection, if that is earlier.
     WithConnection,
 }
 
 impl PostgresOptions {
-    /// The server at `url`, of the form
+    /// Creates options for the server at `url`, of the form
     /// `postgres://[user[:password]@]host[:port][/database][?parameter=value&…]`.
     ///
-    /// It takes the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …)
-    /// and ours, which the driver does not see: `lock_schema`, `lock_table` and
-    /// `ends_with=connection`, which is
-    /// [`ends_with_connection`](Self::ends_with_connection). Of libpq's it takes `channel_binding` as `prefer` or `disable`
-    /// and `target_session_attrs` as `any`, `read-write` or `primary`, which change nothing. Any other
-    /// parameter is refused, and so are several hosts. Sessions are called `leasehold` unless `application_name` is
-    /// given; `leasehold::connect` takes `prefix` besides.
+    /// The URL may have the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …) and
+    /// three of our own: `lock_schema`, `lock_table` and `ends_with=connection`
+    /// ([`ends_with_connection`](Self::ends_with_connection)). Two parameters of libpq are accepted and change
+    /// nothing: `channel_binding` as `prefer` or `disable`, and `target_session_attrs` as `any`, `read-write` or
+    /// `primary`. Any other parameter is refused, and so are several hosts. Sessions are called `leasehold`
+    /// unless `application_name` is given; `leasehold::connect` also takes `prefix`.
     pub fn new(url: impl Into<String>) -> Self {
         Self::with(Target::Url(url.into()))
     }
 
-    /// The server, database and user of an existing pool.
+    /// Creates options with the server, database and user of an existing pool.
     ///
-    /// The pool's connections themselves are not used: locks keep some of their own, so that an
-    /// application that has exhausted its pool can still renew what it holds.
+    /// Locks do not use the pool's connections but keep some of their own. So an application that has exhausted
+    /// its pool can still renew its holds.
     pub fn like_pool(pool: &PgPool) -> Self {
         Self::with(Target::Settings(pool.connect_options()))
     }
@@ -86,50 +85,50 @@ impl PostgresOptions {
         }
     }
 
-    /// The schema in which locks live; default `leasehold`. It takes a-z, 0-9 and `_`, no digit first,
-    /// and at most 63 characters.
+    /// Sets the schema of the locks; default `leasehold`. Allowed are a-z, 0-9 and `_`, no digit first, and at
+    /// most 63 characters.
     pub fn schema(self, schema: impl Into<String>) -> Self {
         Self { schema: schema.into(), ..self }
     }
 
-    /// The table in which locks live, whose name also begins those of its companions; default `locks`.
-    /// It takes a-z, 0-9 and `_`, no digit first, and at most 40 characters. It does not end as the
-    /// companions do: in `_queue`, `_withdrawn`, `_fences`, `_grants`, `_holders`, `_holds` or `_runs`.
+    /// Sets the table of the locks; default `locks`. The names of its companions begin with this name. Allowed
+    /// are a-z, 0-9 and `_`, no digit first, and at most 40 characters. The name must not end like a companion:
+    /// in `_queue`, `_withdrawn`, `_fences`, `_grants`, `_holders`, `_holds` or `_runs`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
     }
 
-    /// Sets the most connections that requests use at a time; default 8, at least 1. They are opened when
-    /// they are needed, and closed when nobody used them for a minute. One is left to renewals, if there are two
-    /// or more. Up to 5 more are opened while something waits for a lock. Attempts at one lock use
-    /// at most a quarter of them (at least one), so that a lock whose row is jammed leaves the others for
-    /// other locks. [`ends_with_connection`](Self::ends_with_connection) keeps one more.
+    /// Sets the most connections that requests use at a time; default 8, at least 1. Connections are opened on
+    /// demand, and closed after a minute without use. With two or more, one is left to renewals. Up to 5 more are
+    /// open while a request waits for a lock. Attempts at one lock use at most a quarter of the connections (at
+    /// least one), so that a lock whose row is jammed leaves the others for other locks.
+    /// [`ends_with_connection`](Self::ends_with_connection) keeps one more.
     pub fn max_connections(self, at_most: usize) -> Self {
         Self { connections: at_most.max(1), ..self }
     }
 
-    /// Ends holds with the client's connection, or at their TTL if that is sooner. By default the TTL alone ends a hold
-    /// that nobody gives back.
+    /// Ends holds with the client's connection, or at their TTL if that is sooner. By default only the TTL ends a
+    /// hold that nobody releases.
     ///
-    /// The client keeps one session of the server for all its holds. A holder that dies frees its locks 3 s after
-    /// somebody who wants them sees that the session is gone, which a waiter does within a second. The client gives its
-    /// holds up as [`Disconnected`](lock_core::LostReason::Disconnected) when the session ends, or was silent for
-    /// 2.5 s. A client that is stopped keeps its session: its TTL ends the hold.
+    /// The client keeps one session of the server for all its holds. If a holder dies, its locks are free 3 s
+    /// after a request for them sees that the session is gone; a waiter sees it within a second. The client gives
+    /// its holds up as [`Disconnected`](lock_core::LostReason::Disconnected) when the session ends, or was silent
+    /// for 2.5 s. A client that is stopped keeps its session: the TTL ends its holds.
     ///
-    /// It needs a session of its own: behind a pooler that gives each transaction another one, connecting is
-    /// refused. The session lives on the runtime on which this connects, and ends with it.
+    /// The client needs its own session: behind a pooler that gives each transaction another session, connecting
+    /// is refused. The session lives on the runtime that called `connect`, and ends with it.
     pub fn ends_with_connection(self) -> Self {
         Self { ends: Ends::WithConnection, ..self }
     }
 
-    /// Grants locks even if the server's clock is more than a day ahead of ours. Such a clock makes
-    /// tokens that are greater than those of a server that is later set right.
+    /// Grants locks even if the server's clock is more than a day ahead of the client's. The tokens of such a
+    /// clock are greater than those of a server whose clock is later corrected.
     pub fn trust_any_clock(self) -> Self {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// Returns one script that creates all objects in the database, for teams that run their own migrations. It may be
-    /// run again, and beside later versions.
+    /// Returns one script that creates all objects in the database, for teams that run their own migrations. The
+    /// script may be run again, and beside later versions.
     ///
     /// # Errors
     /// [`LockError::Config`] if the URL or a name cannot be used.
@@ -153,12 +152,12 @@ impl PostgresOptions {
                     }
                 }
                 ends = parameters.take("ends_with").map_or(Ok(ends), |text| parse_ends(&text))?;
-                // C49: the driver passes over what it does not know.
+                // C49: the driver ignores unknown parameters.
                 parameters.refuse_unless(is_known_to_the_driver)?;
                 if names_several_hosts(parameters.base()) {
                     return Err(unusable(SEVERAL_HOSTS));
                 }
-                // The driver's own text is left out: it may repeat parts of the URL, and so a password.
+                // The driver's own text is left out, since it may repeat parts of the URL and so a password.
                 parameters.url().parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
             }
         };
@@ -170,7 +169,7 @@ impl PostgresOptions {
             None | Some("") => server.application_name(APPLICATION),
             Some(_) => server,
         };
-        // The driver keeps the brackets of an IPv6 address, and then looks for a host of that name.
+        // The driver keeps the brackets of an IPv6 address, and would look for a host with that name.
         let address = server.get_host().strip_prefix('[').and_then(|host| host.strip_suffix(']'));
         let server = match address.map(str::to_owned) {
             Some(address) => server.host(&address),
@@ -181,13 +180,13 @@ impl PostgresOptions {
     }
 }
 
-/// The name of our sessions, where the application gives none.
+/// Default name of the sessions.
 const APPLICATION: &str = "leasehold";
 
 const SEVERAL_HOSTS: &str = "it names several hosts: name one, which leads to the primary, such as a DNS name that follows it or a pooler";
 
-/// Parameters of libpq that the driver does not know, the values that ask for what is so anyhow, and the reason why others
-/// are refused.
+/// Parameters of libpq that the driver does not know: the values that change nothing, and the reason why other
+/// values are refused.
 const OF_LIBPQ: [(&str, &[&str], &str); 3] = [
     (
         "channel_binding",
@@ -219,7 +218,7 @@ const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:
 const DRIVER_PARAMETERS: &str = "sslmode ssl-mode sslrootcert ssl-root-cert ssl-ca sslcert ssl-cert sslkey ssl-key statement-cache-capacity \
     host hostaddr port dbname user password application_name options";
 
-/// Result of the options.
+/// The options, read and checked.
 pub(crate) struct Settings {
     pub(crate) server: PgConnectOptions,
     pub(crate) names: TableNames,
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    /// Each URL is accepted, or refused by a typed error that shows no part of its password.
     #[test]
     fn fuzz_urls() {
         lock_fuzz::check(|(choice, parts)| {

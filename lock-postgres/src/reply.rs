@@ -1,4 +1,4 @@
-//! Reads what the server answers.
+//! Reads the server's answers.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use sqlx::{Decode, Row, Type};
 
 use crate::error::unreadable;
 
-/// The only row of an answer.
+/// Returns the only row of an answer.
 pub(crate) fn only(rows: Vec<PgRow>, what: &'static str) -> Result<PgRow, BackendError> {
     rows.into_iter().next().ok_or_else(|| unreadable(what))
 }
 
-/// A column of a row.
+/// Returns a column of a row.
 pub(crate) fn get<'r, T: Decode<'r, Postgres> + Type<Postgres>>(
     row: &'r PgRow,
     column: usize,
@@ -27,7 +27,7 @@ pub(crate) fn fencing_token(token: i64) -> Result<FencingToken, BackendError> {
     token.ok_or_else(|| unreadable("a fencing token"))
 }
 
-/// A span, or a moment since 1970, that the server counts in µs; never below zero.
+/// Converts a span in µs, or a time in µs since 1970; a negative count is zero.
 pub(crate) fn micros(count: i64) -> Duration {
     Duration::from_micros(u64::try_from(count).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! The server, as the rest of the crate talks to it.
+//! The server, for the rest of the crate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +23,14 @@ use crate::transaction::Form;
 /// Longest time to connect, or to make the schema. A migration gives up its own waits sooner.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// Number of looks at two connections that tell if they have a session each. An idle pooler shows it at once; a busy one
-/// shows it after a few looks.
+/// Number of looks at two connections, to see that each has its own session. An idle pooler shows at the first
+/// look; a busy pooler shows after a few.
 const LOOKS: usize = 4;
 
-/// The oldest version that keeps values of statements out of the log, and knows all that the functions use.
+/// Oldest version that keeps values of statements out of the log, and has all features that the functions use.
 const OLDEST: u32 = 13;
 
-/// One release in this many clears away.
+/// One in this many releases forgets unused locks.
 const CALLS_A_FORGETTING: u64 = 64;
 
 /// One database, and the tables of the locks in it. Clones share their connections.
@@ -42,7 +42,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Connects, sees whether a pooler stands between, and makes the schema unless it is there.
+    /// Connects, detects a pooler, and makes the schema if it is missing.
     pub(crate) async fn connect(
         options: &PostgresOptions,
         settings: &Settings,
@@ -56,7 +56,7 @@ impl Server {
         Ok(server)
     }
 
-    /// A call of one of our functions.
+    /// Creates a call of a function of the schema.
     pub(crate) fn call(&self, function: &str) -> Call {
         Call::new(self.names.function(function))
     }
@@ -81,13 +81,13 @@ impl Server {
         self.connections.request(sql).await.map_err(classify)
     }
 
-    /// The latest server time that a grant may be made at, in µs.
+    /// Returns the latest server time for a grant, in µs.
     pub(crate) fn clock_limit(&self) -> i64 {
         let limit = self.clock.micros();
         limit.and_then(|limit| i64::try_from(limit).ok()).unwrap_or(i64::MAX)
     }
 
-    /// Makes the schema, unless it is there.
+    /// Makes the schema if it is missing.
     async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
         let looking = async { self.found().await.map_err(not_connected) };
         let found = by(end, "looking for the schema of the locks", looking).await?;
@@ -97,7 +97,7 @@ impl Server {
         }
     }
 
-    /// Looks at the schema, and at the rights of our user.
+    /// Reads the state of the schema, and the rights of the user.
     pub(crate) async fn found(&self) -> Result<Found, RequestError> {
         let rows = self.connections.request(&Found::question(&self.names)).await?;
         self.read_found(&rows)
@@ -108,17 +108,18 @@ impl Server {
         row.and_then(|row| Found::read(&self.names, row)).map_err(RequestError::Execute)
     }
 
-    /// Has the server forget some locks that nobody has used for a week, by one call in [`CALLS_A_FORGETTING`]. If that
-    /// fails, a later call does it. The server goes on with what is not awaited.
+    /// Makes the server forget some locks that nobody used for a week, in one of [`CALLS_A_FORGETTING`] calls. A
+    /// later call makes up for one that fails. The server completes a call that is not awaited.
     ///
-    /// Each call may stand for a new name. A page that it looks at has more names than that, so that names do not pile up.
+    /// Each call may stand for a new name. One look covers a page, which has more names than that, so that names
+    /// do not pile up.
     pub(crate) async fn forget_now_and_then(&self) {
         if uuid::Uuid::new_v4().as_u64_pair().1.is_multiple_of(CALLS_A_FORGETTING) {
             _ = timeout(SUSPECT_AFTER / 2, self.rows(&self.call("forget_unused"))).await;
         }
     }
 
-    /// Makes the schema, or what of it is missing.
+    /// Makes the schema, or its missing parts.
     pub(crate) async fn migrate(&self) -> Result<(), LockError> {
         by(end_of_connecting(), MAKING, self.make_schema(Made::Anyway)).await
     }
@@ -131,8 +132,8 @@ impl Server {
         };
         let [begin, rest] = schema::migration(&self.names);
         run(begin).await?;
-        // Another may have made it while we waited for our turn. Then there may be nothing left to do,
-        // and nothing that we may do.
+        // Another client may have made it during the wait. Then nothing may be left to do, or to be allowed to
+        // do.
         if made == Made::UnlessThere {
             let found = self.read_found(&run(Found::question(&self.names)).await?);
             if found.map_err(not_made)?.is_ours()? {
@@ -148,10 +149,10 @@ impl Server {
     }
 }
 
-/// Sees whether each of two connections has a session of its own. Else a pooler stands between that gives each
-/// transaction another session: it keeps no lock, no setting and no prepared statement of a session, and
-/// delivers no notification. Until that is certain nothing is set or prepared, since the session may be that of another
-/// application by the next request.
+/// Returns the form of requests for this server: prepared if each of two connections has its own session.
+/// Otherwise a pooler gives each transaction another session: no lock, setting or prepared statement lasts, and
+/// no notification arrives. Until that is certain nothing is set or prepared, since another application may have
+/// the session at the next request.
 async fn form_for(options: &PgConnectOptions) -> Result<Form, LockError> {
     let connections = Connections::new(options.clone(), Form::Text, 2);
     let opened = tokio::try_join!(connections.open(), connections.open());
@@ -160,8 +161,8 @@ async fn form_for(options: &PgConnectOptions) -> Result<Form, LockError> {
     is_direct(&mut one, &mut other).await.map_err(not_connected)
 }
 
-/// Refuses servers that are too old, and those that speak the protocol of Postgres and are none: their advisory locks,
-/// notifications and rows that are locked do not keep what the locks need.
+/// Refuses servers that are too old, and other products that speak the protocol of Postgres: their advisory
+/// locks, notifications and row locks do not behave as the locks need.
 async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> {
     let row = connection.fetch_one(sqlx::raw_sql("SELECT pg_catalog.version()")).await;
     let version = row.and_then(|row| row.try_get::<String, _>(0));
@@ -182,7 +183,7 @@ async fn refuse_foreign(connection: &mut PgConnection) -> Result<(), LockError> 
     Err(refused(message))
 }
 
-/// The number behind the name of the product.
+/// Returns the number behind the name of the product.
 fn major(version: &str) -> Option<u32> {
     let number = version.strip_prefix("PostgreSQL ")?;
     number.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -200,7 +201,7 @@ async fn is_direct(one: &mut PgConnection, other: &mut PgConnection) -> Result<F
     let (mine, others) = (session_of(one).await?, session_of(other).await?);
     let mut is_direct = mine != others;
     for _ in 0..LOOKS {
-        // Twice in a row: two sessions that take turns look like one each to two connections that do.
+        // Asks twice in a row: two sessions that take turns would look like one session for each connection.
         for (connection, session) in [(&mut *one, mine), (&mut *other, others)] {
             for _ in 0..2 {
                 is_direct = is_direct && session_of(connection).await? == session;
@@ -210,25 +211,25 @@ async fn is_direct(one: &mut PgConnection, other: &mut PgConnection) -> Result<F
     Ok(if is_direct { Form::Prepared } else { Form::Text })
 }
 
-/// The process of the server that serves a connection.
+/// Returns the process of the server that serves a connection.
 async fn session_of(connection: &mut PgConnection) -> Result<i32, RequestError> {
     let request = sqlx::raw_sql("SELECT pg_catalog.pg_backend_pid()");
     let row = connection.fetch_one(request).await.map_err(RequestError::Execute)?;
     row.try_get(0).map_err(RequestError::Execute)
 }
 
-/// When a schema is made.
+/// Condition for making the schema.
 #[derive(Clone, Copy, PartialEq)]
 enum Made {
-    /// If it is missing.
+    /// Makes it if it is missing.
     UnlessThere,
-    /// Also if it is there: some of it may be missing.
+    /// Makes it in any case: parts of it may be missing.
     Anyway,
 }
 
 const MAKING: &str = "making the schema of the locks";
 
-/// When an attempt to connect that begins now is given up.
+/// Deadline of an attempt to connect that begins now.
 fn end_of_connecting() -> Instant {
     Instant::now() + CONNECT_WITHIN
 }
@@ -253,13 +254,13 @@ fn not_made(failure: RequestError) -> LockError {
              what `leasehold schema postgres` prints, as its owner",
         ),
         Some(NOT_OURS) => refused(message_of(&failure)),
-        // Of a pooler that gives each statement another session.
+        // From a pooler that gives each statement another session.
         Some("08P01") => refused(format!(
             "the schema of the locks cannot be made here, since no transaction is let through ({}): run what \
              `leasehold schema postgres` prints over a direct connection",
             message_of(&failure)
         )),
-        // The script waits for the migration of another, or for a use of the objects that it would change.
+        // The script waited for another migration, or for a use of the objects that it changes.
         Some("55P03" | "57014") => {
             let context = "others kept us from making the schema of the locks for too long";
             let code = code_of(&failure).unwrap_or_default();

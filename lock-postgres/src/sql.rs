@@ -1,11 +1,10 @@
-//! Calls of the functions in the database, and the two forms in which they are sent.
+//! Calls of the functions in the database, in two forms.
 //!
-//! Over a connection that has a session of its own a call is a prepared statement, whose values go apart
-//! from its text. So the text, which the server shows in `pg_stat_activity` and writes to its log, holds
-//! no owner id (C3).
+//! Over a connection with its own session a call is a prepared statement, whose values go apart from its text.
+//! The server shows the text in `pg_stat_activity` and writes it to its log. So the text has no owner id (C3).
 //!
-//! A pooler that gives each transaction another session may prepare in one session and run in another.
-//! There the values are part of the text, in hexadecimal digits alone: whatever a name holds, it is data.
+//! A pooler that gives each transaction another session may prepare a statement in one session and run it in
+//! another. There the values are part of the text, as hexadecimal digits: whatever a name holds, it is data.
 
 use std::fmt::Write;
 
@@ -38,12 +37,12 @@ impl Call {
         Self::of_columns("*", &function)
     }
 
-    /// A call that selects `columns`, which SQL may compute from those of the answer.
+    /// Creates a call that selects `columns`, which may be expressions over the columns of the answer.
     pub(crate) fn of_columns(columns: &str, function: &str) -> Self {
         Self { head: format!("SELECT {columns} FROM {function}"), arguments: Vec::new() }
     }
 
-    /// A call of a procedure, which may commit amid its work.
+    /// Creates a call of a procedure, which may commit during its work.
     pub(crate) fn of_procedure(procedure: &str) -> Self {
         Self { head: format!("CALL {procedure}"), arguments: Vec::new() }
     }
@@ -89,12 +88,12 @@ impl Call {
         self
     }
 
-    /// The call with its values in its text.
+    /// Returns the call with its values in its text.
     pub(crate) fn as_text(&self) -> String {
         self.with_arguments(|_, argument| argument.literal())
     }
 
-    /// The call as a prepared statement, with its values apart from its text.
+    /// Returns the call as a prepared statement, with its values apart from its text.
     pub(crate) fn as_query(&self) -> Query<'_, Postgres, PgArguments> {
         let text = self.with_arguments(|at, argument| format!("${}{}", at + 1, argument.cast()));
         let arguments = self.arguments.iter();
@@ -109,7 +108,7 @@ impl Call {
 }
 
 impl Argument {
-    /// The type by its whole name, which no other schema can take over.
+    /// Returns the type by its qualified name, which no object of another schema can replace.
     fn cast(&self) -> &'static str {
         match self {
             Self::Text(_) => "::pg_catalog.text",
@@ -158,7 +157,7 @@ impl Argument {
 }
 
 fn text_literal(text: &str) -> String {
-    // C2: nothing in a text can end the literal.
+    // C2: no character of a text can end the literal.
     let mut literal = String::with_capacity(text.len() * 2 + 60);
     literal.push_str("pg_catalog.convert_from(pg_catalog.decode('");
     for byte in text.bytes() {
@@ -169,7 +168,7 @@ fn text_literal(text: &str) -> String {
     literal
 }
 
-/// The key of the advisory lock that stands for something, as the functions have it.
+/// Key of the advisory lock that stands for these bytes; the functions of the schema compute the same.
 pub(crate) fn key(something: &[u8]) -> i64 {
     let mut first = [0; 8];
     first.copy_from_slice(&Sha256::digest(something)[..8]);

@@ -5,9 +5,9 @@ use sqlx::{AssertSqlSafe, Connection, Error, Executor, PgConnection};
 
 use crate::sql::Call;
 
-/// Question to the server.
+/// A request to the server.
 pub(crate) enum Request<'a> {
-    /// A call of one of our functions.
+    /// A call of a function of the schema.
     Call(&'a Call),
     /// A text that holds no owner id.
     Plain(&'a str),
@@ -16,30 +16,31 @@ pub(crate) enum Request<'a> {
 /// Form in which requests are sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Calls as prepared statements, in a session of our own that was [set up](set_up); plain texts as below.
+    /// Prepared statements, in a session that was [set up](set_up) for them; plain texts as in the other
+    /// form.
     Prepared,
-    /// As text, each behind a preamble: the next request may run in another session.
+    /// Text with [`PREAMBLE`] before it, since the next request may run in another session.
     Text,
 }
 
-/// Settings before each request that is sent as text, so that no default of the server, the database
-/// or the user changes what a request does. Each statement is to see what the one before it waited for.
-/// No schema but the server's own may give a name a meaning. A request that waits for a row of a lock is
-/// given up after as long as any caller waits for one try; one that waits for something else, as the
-/// disk, soon after. The settings are part of the request's own transaction, and so of no other's.
+/// Settings before each request that is sent as text, so that no default of the server, the database or the user
+/// changes the request. Each statement must see what the one before it waited for. Only the server's own schema
+/// may give a name a meaning. A request that waits for the row of a lock is given up after the longest time that
+/// a caller waits for one try; a request that waits for something else, such as the disk, soon after that. The
+/// settings last only for the request's own transaction.
 const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = pg_catalog, pg_temp; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
 
-/// Settings of a session of our own, for prepared calls: the rest is set by each function. Nothing is set that is
-/// so by default. The values of a prepared statement are not logged either, where the user may say so.
+/// Settings of a session of our own, for prepared calls; each function sets the rest. Nothing is set that is the
+/// default already. The values of a prepared statement are kept out of the log, if the user may set that.
 const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
     DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \
     SET default_transaction_isolation = 'read committed'; END IF; END $$; \
     DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
     EXCEPTION WHEN insufficient_privilege THEN NULL; END $$";
 
-/// Makes the settings of a session of our own.
+/// Applies the settings of a session of our own.
 pub(crate) async fn set_up(connection: &mut PgConnection) -> Result<(), Error> {
     connection.execute(sqlx::raw_sql(SETTINGS)).await.map(drop)
 }
@@ -51,7 +52,7 @@ pub(crate) async fn send(
     request: &Request<'_>,
 ) -> Result<Vec<PgRow>, Error> {
     match (form, request) {
-        // C3: the values go apart from the text.
+        // C3: values go apart from the text.
         (Form::Prepared, Request::Call(call)) => connection.fetch_all(call.as_query()).await,
         (Form::Text, Request::Call(call)) => {
             send_text(connection, PREAMBLE.to_owned() + &call.as_text()).await
@@ -64,7 +65,7 @@ async fn send_text(connection: &mut PgConnection, sql: String) -> Result<Vec<PgR
     connection.fetch_all(sqlx::raw_sql(AssertSqlSafe(sql))).await
 }
 
-/// Reads the answer for which an earlier caller did not wait, and which may be an error.
+/// Reads the answer that an earlier caller left unread; it may be an error.
 pub(crate) async fn read_to_the_end(connection: &mut PgConnection) -> Result<(), Error> {
     loop {
         match connection.ping().await {
@@ -74,8 +75,8 @@ pub(crate) async fn read_to_the_end(connection: &mut PgConnection) -> Result<(),
     }
 }
 
-/// Returns true if the server goes on with a connection after this error, and should: a new connection may lead to a
-/// server that is no standby.
+/// Returns true if the connection is usable after this error and should be used: otherwise a new connection may
+/// lead to a server that is no standby.
 pub(crate) fn keeps_connection(error: &Error) -> bool {
     let Some(database) = error.as_database_error() else { return false };
     let code = database.code().unwrap_or_default();
@@ -83,8 +84,7 @@ pub(crate) fn keeps_connection(error: &Error) -> bool {
     !ends.iter().any(|class| code.starts_with(class)) && !lost_statement(error)
 }
 
-/// Returns true if a prepared statement was not found in the session that prepared it: a pooler gave us another
-/// session.
+/// Returns true if a prepared statement was not found in its session: a pooler has switched the session.
 pub(crate) fn lost_statement(error: &Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code());
     code.is_some_and(|code| code == "26000" || code == "42P05")

@@ -1,4 +1,4 @@
-//! Bounds the attempts at one lock that are under way at a time.
+//! Bounds the attempts in progress at one lock.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use lock_core::LockName;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Lets a few attempts at each lock through at a time, first come, first served.
+/// Lets a few attempts at each lock through at a time, in order of arrival.
 ///
-/// C19: while somebody else keeps a lock's row, each attempt at that lock occupies a connection until
-/// the server gives it up. The other connections stay free for the other locks.
+/// C19: while somebody else keeps a lock's row locked, each attempt at that lock occupies a connection until the
+/// server gives up. The other connections stay free for other locks.
 pub(crate) struct Turns {
     at_a_time: usize,
     by_lock: Mutex<HashMap<LockName, Weak<Semaphore>>>,
@@ -20,9 +20,9 @@ impl Turns {
         Self { at_a_time, by_lock: Mutex::default() }
     }
 
-    /// Waits for a turn at a lock, which ends when it is dropped.
+    /// Waits for a turn at a lock; dropping the permit ends the turn.
     pub(crate) async fn turn(&self, name: &LockName) -> Option<OwnedSemaphorePermit> {
-        // The error would be that the semaphore is closed, which it never is.
+        // `acquire_owned` fails only on a closed semaphore, and these are never closed.
         self.semaphore(name).acquire_owned().await.ok()
     }
 
@@ -31,7 +31,7 @@ impl Turns {
         if let Some(known) = by_lock.get(name).and_then(Weak::upgrade) {
             return known;
         }
-        // R4: locks at which nobody tries are forgotten before the map grows.
+        // R4: forgets locks without attempts before the map grows.
         if by_lock.len() == by_lock.capacity() {
             by_lock.retain(|_, semaphore| semaphore.strong_count() > 0);
         }

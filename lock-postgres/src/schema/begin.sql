@@ -1,5 +1,5 @@
--- Leaves alone what is of a later format or has our table's name and other columns, and remembers which routines were
--- there before.
+-- Refuses a schema of a later format, and a table that has our table's name and other columns. Notes the routines
+-- that exist before the script runs, for rights.sql.
 DO $migration$
 DECLARE
     found bigint;

@@ -6,7 +6,7 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 $$;
 
--- Lets the commit of this transaction wait for the disk, whatever the session's default is.
+-- Makes the commit of this transaction wait for the disk, whatever the session's default is.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_durably"() RETURNS void
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,4 +1,4 @@
--- The greatest token that a resource has seen; null if it has seen none.
+-- Returns the greatest token that a resource has seen; null if it has seen none.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_seen"(of_resource text)
 RETURNS bigint
 LANGUAGE sql STABLE SECURITY DEFINER
@@ -6,8 +6,8 @@ SET search_path = pg_catalog, pg_temp AS $$
     SELECT f.seen FROM "@schema@"."@table@_fences" AS f WHERE f.resource = of_resource
 $$;
 
--- Lets a token pass that is not below the greatest seen, and remembers it. A token below is an error, so
--- that the transaction of the caller fails as a whole (C24).
+-- Accepts a token that is not below the greatest seen, and stores it. A lower token is an error, so that the
+-- whole transaction of the caller fails (C24).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_advance"(of_resource text, token bigint)
 RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER

@@ -1,8 +1,8 @@
--- The format of the tables and functions, and the routines that this script made, each with a digest of it. The format of
--- a set of locks is the number in the body of this function, which clients read when they connect. A client connects to
--- no other format than its own. A later format has functions of other names and drops those of the earlier one, so that
--- clients at work that know the earlier one alone are refused. Nor does a client connect where a routine is missing or is
--- not as it was made.
+-- Writes the format of the tables and functions, and each routine that this script made with its digest. The
+-- format is the number in the body of this function; clients read it when they connect. A client refuses every
+-- format but its own. A later format uses other function names and drops the earlier functions, so that clients
+-- that run and know only the earlier format are refused. A client also refuses a schema in which a routine is
+-- missing or changed.
 DO $migration$
 DECLARE
     routines text;

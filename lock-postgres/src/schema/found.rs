@@ -1,4 +1,4 @@
-//! The client's view of the database when it connects: the format of the schema, its routines, and the rights of its
+//! State of the database when a client connects: the format of the schema, its routines, and the rights of the
 //! user.
 
 use lock_core::LockError;
@@ -8,13 +8,13 @@ use sqlx::{Error, Row};
 use super::{DIGEST, FORMAT, TableNames};
 use crate::error::refused;
 
-/// The schema of the locks, as far as the catalog tells it.
+/// The schema of the locks, as the catalog shows it.
 pub(crate) struct Found {
-    /// The body of the function that tells the format; `None` if there is no schema, or not all of it.
+    /// Body of the function that returns the format; `None` if the schema is missing or incomplete.
     format: Option<String>,
     /// The routines, each with its digest.
     routines: Vec<String>,
-    /// The routines that clients call and this user may not.
+    /// Routines that clients call and this user may not call.
     missing: Vec<String>,
     user: String,
     schema: String,
@@ -23,7 +23,8 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The question, as one row. Clients call functions that work with the rights of their owner, and procedures.
+    /// Returns the question, whose answer is one row. Clients call functions that work with the rights of their
+    /// owner, and procedures.
     pub(crate) fn question(names: &TableNames) -> String {
         let (schema, prefix) = (&names.schema, prefix(names));
         let ours = format!(
@@ -50,8 +51,9 @@ impl Found {
         })
     }
 
-    /// Returns true if the schema is of our format, and false if it must be made or changed. A format that we do not
-    /// know is refused.
+    /// Returns true if the schema has this version's format, and false if it must be made or changed.
+    ///
+    /// # Errors An unknown format is refused.
     pub(crate) fn is_ours(&self) -> Result<bool, LockError> {
         let Some(body) = &self.format else { return Ok(false) };
         let format = body.split("/*").next().unwrap_or_default();
@@ -67,7 +69,7 @@ impl Found {
         }
     }
 
-    /// The routines that are missing, or are not as the script made them.
+    /// Returns the routines that are missing or changed since the script made them.
     pub(crate) fn changed(&self) -> Option<String> {
         let made = self.format.iter().flat_map(|body| body.split_whitespace());
         let made = made.filter_map(|made| Some((made, made.split_once(':')?.0)));
@@ -80,7 +82,7 @@ impl Found {
             .then(|| format!("missing, or not as the script of the schema made it: {changed}"))
     }
 
-    /// The rights that are missing, and the statement that grants them.
+    /// Returns the missing rights, and the statement that grants them.
     pub(crate) fn missing_rights(&self) -> Option<(String, String)> {
         if self.missing.is_empty() {
             return None;
@@ -94,8 +96,8 @@ impl Found {
         Some((seen, remedy))
     }
 
-    /// Refuses routines that are not as they were made, and a user who may take locks and not keep them or give them
-    /// back: each lock would stay for its TTL.
+    /// Refuses changed routines. Refuses a user who may acquire but not extend or release: each lock would stay
+    /// held for its TTL.
     pub(crate) fn refuse_what_is_not_whole(&self) -> Result<(), LockError> {
         if let Some(seen) = self.changed() {
             return Err(refused(format!("{seen}: {RUN_THE_SCRIPT}")));
@@ -113,11 +115,11 @@ impl Found {
     }
 }
 
-/// The remedy for a schema that is not whole.
+/// Remedy for an incomplete schema.
 pub(crate) const RUN_THE_SCRIPT: &str =
     "run what `leasehold schema postgres` prints, as the owner of the schema";
 
-/// Routines that keep holds and end them.
+/// Routines that extend holds and end them.
 const GIVE_BACK: [&str; 5] =
     ["extend", "release", "release_and_tell", "release_together", "withdraw"];
 

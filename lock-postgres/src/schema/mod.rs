@@ -12,14 +12,14 @@ use crate::table::SESSION_GRACE;
 pub(crate) use self::found::{Found, RUN_THE_SCRIPT};
 pub(crate) use self::names::TableNames;
 
-/// The format of the tables and functions that this version makes and knows.
+/// Format of the tables and functions that this version makes and accepts.
 pub(crate) const FORMAT: i64 = 1;
 
-/// The digest of a routine `p`, as an expression in SQL: of its body, its rights and its settings.
+/// SQL expression for the digest of a routine `p`: of its body, its rights and its settings.
 const DIGEST: &str = "encode(substr(sha256(convert_to(\
     concat_ws(' ', p.prosrc, p.prosecdef, p.proconfig), 'UTF8')), 1, 8), 'hex')";
 
-/// Begins a migration. One runs at a time, and none waits for long.
+/// Begins a migration. Migrations run one at a time, and none waits for long.
 const BEGIN: &str = "\
 -- Leasehold's locks on Postgres. It may be run again, and beside clients at work.
 BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -29,8 +29,8 @@ SET LOCAL statement_timeout = '5s';
 DO $$ BEGIN PERFORM pg_advisory_xact_lock(5508217395121431910); END $$;
 ";
 
-/// The parts of the script, in this order: a function stands behind what it uses. The format is told last, so that it
-/// tells whether all is there.
+/// Parts of the script, in order: a function stands after the objects that it uses. The format comes last, so
+/// that its presence shows that all parts exist.
 const PARTS: [&str; 16] = [
     include_str!("begin.sql"),
     include_str!("tables.sql"),
@@ -55,7 +55,7 @@ pub(crate) fn script(names: &TableNames) -> String {
     migration(names).concat()
 }
 
-/// The same script as a client sends it: what waits until no other migration runs, and the rest.
+/// Returns the same script in the two parts that a client sends: the wait for other migrations, and the rest.
 pub(crate) fn migration(names: &TableNames) -> [String; 2] {
     let rest = PARTS.join("\n").replace("@schema@", &names.schema).replace("@table@", &names.table);
     // C19, C28: the server keeps the bounds of the contract.

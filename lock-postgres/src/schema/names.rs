@@ -1,18 +1,18 @@
-//! Under which names the locks keep what they need in the database.
+//! Names of the locks' objects in the database.
 
 use std::sync::Arc;
 
 use lock_core::LockError;
 
-/// Postgres cuts identifiers to 63 bytes; the longest suffix of ours is `_v1_is_surely_committed`.
+/// Postgres cuts identifiers to 63 bytes; the longest suffix is `_v1_is_surely_committed`.
 const LONGEST_TABLE: usize = 40;
 const LONGEST_SCHEMA: usize = 63;
 
-/// Names of the tables that go with one: no set of locks may take another's for its own.
+/// Suffixes of a table's companions: no set of locks may take the tables of another for its own.
 const COMPANIONS: [&str; 7] =
     ["_queue", "_withdrawn", "_fences", "_grants", "_holders", "_holds", "_runs"];
 
-/// The schema and the table of a set of locks. The table's name begins those of all that goes with it.
+/// The schema and the table of a set of locks. The names of its companions begin with the table's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableNames {
     pub(super) schema: Arc<str>,
@@ -31,12 +31,12 @@ impl TableNames {
         Ok(Self { schema: schema.into(), table: table.into() })
     }
 
-    /// One of the functions, as SQL calls it.
+    /// Returns the name of a function of the schema, quoted for SQL.
     pub(crate) fn function(&self, name: &str) -> String {
         format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
     }
 
-    /// The function that tells the format, as SQL calls it.
+    /// Returns the name of the function that returns the format, quoted for SQL.
     pub(crate) fn format(&self) -> String {
         format!("\"{}\".\"{}_format\"", self.schema, self.table)
     }

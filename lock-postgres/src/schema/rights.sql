@@ -1,6 +1,7 @@
--- Lets nobody call the routines but those who are granted it, whatever the default rights of the database are. Functions
--- work with the rights of their owner, so that users of locks need none on the tables. A role that may take locks may
--- call what a later script adds, too. What it was refused stays refused.
+-- Revokes the routines from everyone except the roles that were granted them, whatever the default rights of the
+-- database are. Functions work with the rights of their owner, so users of locks need no rights on the tables. A
+-- role that may call `acquire` is also granted each routine that a later script adds. A routine that was revoked
+-- from it stays revoked.
 DO $migration$
 DECLARE
     ours regprocedure;

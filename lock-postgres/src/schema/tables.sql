@@ -1,6 +1,6 @@
--- The schema, and what is not about one lock: claims that were withdrawn, and fences.
+-- The schema, and the tables that serve all locks: withdrawn claims and fences.
 
--- The schema is made only if it is not there, so that its owner need not be allowed to make others.
+-- Makes the schema only if it is missing, so that its owner needs no right to create schemas.
 DO $migration$
 BEGIN
     IF to_regnamespace('"@schema@"') IS NULL THEN
@@ -9,7 +9,7 @@ BEGIN
 END
 $migration$;
 
--- Claims that were withdrawn: a request of one that comes late is refused (C19).
+-- Withdrawn claims. A late request of a withdrawn claim is refused (C19).
 CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_withdrawn" (
     owner uuid PRIMARY KEY,
     forget_at timestamptz NOT NULL,

@@ -1,4 +1,4 @@
-//! Reads what the functions answer.
+//! Reads the answers of the functions.
 
 use std::time::UNIX_EPOCH;
 
@@ -44,7 +44,7 @@ fn granted_of_many(claim: &Claim, row: &PgRow) -> Result<Grant, BackendError> {
     granted(claim, get(row, 1, WHAT)?, at, row, 3)
 }
 
-/// Reads which of these holds were ended together.
+/// Reads which holds of a batch were ended.
 pub(super) fn released_together<Q>(
     holds: &[Q],
     rows: &[PgRow],
@@ -52,7 +52,7 @@ pub(super) fn released_together<Q>(
     answered_together(holds, rows, |_, _| Ok(Release::Released))
 }
 
-/// Reads which of these claims were granted together, as [`grants`] does.
+/// Reads which claims of a batch were granted, as [`grants`] does.
 pub(super) fn granted_together(
     claims: &[Claim],
     rows: &[PgRow],
@@ -60,7 +60,7 @@ pub(super) fn granted_together(
     answered_together(claims, rows, |claim, row| granted_of_many(claim, row).map(Attempt::Granted))
 }
 
-/// Reads the answers to some of the questions of a call. A row begins with the number of its question, from one.
+/// Reads the answers to some questions of a call. A row begins with the number of its question, from one.
 fn answered_together<Q, A: Clone>(
     questions: &[Q],
     rows: &[PgRow],
@@ -80,7 +80,7 @@ fn answered_together<Q, A: Clone>(
     Ok(answers)
 }
 
-/// A grant whose slots, if it is not exclusive, are in this column.
+/// Creates a grant. This column has the slots, unless the claim is exclusive.
 fn granted(
     claim: &Claim,
     token: i64,
@@ -109,7 +109,7 @@ pub(crate) fn reserved(row: &PgRow) -> Result<Option<TokenRange>, BackendError> 
 /// Name of an answer about a run in errors.
 pub(crate) const RECORD: &str = "the record of a run";
 
-/// Reads the answer to a record: whether it was made.
+/// Reads the answer to a record: true if the run was recorded.
 pub(crate) fn recording(row: &PgRow) -> Result<Recording, BackendError> {
     Ok(if get(row, 0, RECORD)? { Recording::Recorded } else { Recording::Lost })
 }
@@ -123,8 +123,8 @@ pub(crate) fn run(row: &PgRow) -> Result<RecordedRun, BackendError> {
 
 const STATE: &str = "the state of a lock";
 
-/// Reads a listing, which has a row for each hold: what [`holder`] reads, and waiters. The rows of a lock follow each
-/// other.
+/// Reads a listing, which has a row for each hold: the columns of [`holder`], and the number of waiters. The rows
+/// of a lock follow each other.
 pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
     let mut states: Vec<LockState> = Vec::new();
     for row in rows {
@@ -140,7 +140,8 @@ pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
     Ok(states)
 }
 
-/// Reads a hold: name, owner, token, time left, label, since when, how many permits its lock has, and its slots.
+/// Reads a hold: name, owner, token, time left, label, time of the grant, number of permits of its lock, and its
+/// slots.
 pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
     let Some(owner) = get::<Option<String>>(row, 1, STATE)? else { return Ok(None) };
     let mut holder = Holder::foreign(get::<Option<i64>>(row, 3, STATE)?.map(micros));
@@ -162,7 +163,7 @@ pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
     Ok(Some(holder.of_kind(kind, slots)))
 }
 
-/// The slots in a column of a row; none if it is null.
+/// Returns the slots in a column of a row; none if it is null.
 fn slots(row: &PgRow, column: usize) -> Result<Slots, BackendError> {
     const WHAT: &str = "the slots of a hold";
     let slots: Option<Vec<i64>> = get(row, column, WHAT)?;
@@ -170,7 +171,7 @@ fn slots(row: &PgRow, column: usize) -> Result<Slots, BackendError> {
     Ok(Slots::new(slots.collect::<Result<Vec<_>, _>>()?))
 }
 
-/// A number of permits, or a slot.
+/// Converts a number of permits, or a slot.
 fn small(number: i64, what: &'static str) -> Result<u16, BackendError> {
     u16::try_from(number).map_err(|_| unreadable(what))
 }

@@ -31,7 +31,7 @@ use crate::sql::Call;
 
 const RELEASE: &str = "the answer to a release";
 
-/// Tells those who hold the lock next, within the transaction of the release.
+/// Columns of a release that notifies the next holders within its transaction.
 const RELEASED_AND_TOLD: &str = "released, (SELECT pg_catalog.count(pg_catalog.pg_notify(channel, message)) \
     FROM unnest(channels, messages) t (channel, message))";
 
@@ -40,24 +40,24 @@ const POLL: Duration = Duration::from_millis(100);
 
 /// Locks that are rows of a table in a Postgres database.
 ///
-/// A held lock costs no connection, works through a transaction pooler, and survives a crash of the
-/// server. Clones share a few connections for requests and, once one of them waits, a session that
-/// listens for pushed grants. A hold ends by its TTL, or also
-/// [with the client's connection](PostgresOptions::ends_with_connection). See the documentation of the crate for what it guarantees.
+/// A held lock needs no connection of its own, works through a transaction pooler, and survives a crash of the
+/// server. Clones share a few connections for requests. Once one of them waits, they also share a session that
+/// listens for pushed grants. A hold ends by its TTL, or also [with the client's
+/// connection](PostgresOptions::ends_with_connection). The documentation of the crate has the guarantees.
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
     /// Tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Notifications<Listener>>>,
-    /// Where holds end with the client's connection: that connection.
+    /// Session with which holds end, if they end with the client's connection.
     presence: Option<Arc<Presence>>,
     acquires: Arc<Batches<Claim, Attempt>>,
     releases: Arc<Batches<(LockName, OwnerId), Release>>,
 }
 
 impl PostgresBackend {
-    /// Connects to the database at `url`, makes sure that it answers, and makes the schema if it is
-    /// missing and the user may: [`PostgresOptions`] says more.
+    /// Connects to the database at `url`, waits for its answer, and makes the schema if it is missing and the
+    /// user may. [`PostgresOptions`] has the details.
     ///
     /// # Errors
     /// As [`PostgresOptions::connect`].
@@ -85,25 +85,25 @@ impl PostgresBackend {
         Ok(Self { server, push, presence, acquires, releases })
     }
 
-    /// Makes the tables and functions, or what of them is missing. [`connect`](Self::connect) does so
-    /// by itself; this is for after an upgrade of the library beside a running one.
+    /// Makes the tables and functions, or the missing ones. [`connect`](Self::connect) does so by itself; call
+    /// this after an upgrade of the library beside a running one.
     ///
     /// # Errors
-    /// [`LockError::Backend`] if the user may not, if the server cannot be reached, refuses or does not answer, or if
-    /// others keep us from it for too long: it gives up within 10 s.
+    /// [`LockError::Backend`] if the user lacks the rights, if the server cannot be reached, refuses or does not
+    /// answer, or if other transactions keep the client from it: it gives up within 10 s.
     ///
     /// # Cancel safety
-    /// It is one transaction: after a drop all of it is done, or nothing.
+    /// One transaction: after a drop all of it is done, or nothing.
     pub async fn migrate(&self) -> Result<(), LockError> {
         self.server.migrate().await
     }
 
-    /// The fence of a resource in this database.
+    /// Returns the fence of a resource in this database.
     pub fn fence(&self, resource: impl Into<String>) -> PostgresFence {
         PostgresFence::new(self.server.clone(), resource.into())
     }
 
-    /// The session with which these holds will end, if holds end with one.
+    /// Returns the session with which these holds will end, if holds end with one.
     async fn bind(
         &self,
         holds: impl Iterator<Item = (OwnerId, Ttl)>,
@@ -114,7 +114,7 @@ impl PostgresBackend {
         Ok(Some(session))
     }
 
-    /// An answer counts if the session that it is about is still open.
+    /// Succeeds if the session of the request is still open: only then its answer counts.
     fn confirm(&self, session: Option<&Arc<Session>>) -> Result<(), BackendError> {
         match (&self.presence, session) {
             (Some(presence), Some(session)) => presence.confirm(session),
@@ -126,7 +126,7 @@ impl PostgresBackend {
         self.presence.iter().for_each(|presence| presence.forget(owner));
     }
 
-    /// Tries once. A claim that queues is told of its turn on the channel `listener`, if there is one.
+    /// Tries once. A claim that queues is notified of its turn on the channel `listener`, if there is one.
     async fn try_once(
         &self,
         claim: &Claim,
@@ -143,10 +143,10 @@ impl PostgresBackend {
         answers::attempt(claim, &row)
     }
 
-    /// Ends a hold, and hands the lock over, by one request that tells the next holder once that is committed.
+    /// Ends a hold, and hands the lock over, by one request that notifies the next holder after the commit.
     ///
-    /// Behind a pooler a text with settings before it is one transaction, in which nothing commits. Only clients that
-    /// connect directly are told then, so that few releases notify within their commit.
+    /// Behind a pooler a text with settings before it is one transaction, which cannot commit in between. So it
+    /// notifies within the commit, and only clients that connect directly, so that few releases do.
     async fn release_alone(
         &self,
         name: &LockName,
@@ -162,7 +162,7 @@ impl PostgresBackend {
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Result<Vec<Extension>, BackendError> {
-        // A lease of another client that is attached ends with our connection from now on.
+        // An attached lease of another client ends with this client's connection from now on.
         let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
         let session = self.bind(holds).await?;
         let call = self.server.call("extend");
@@ -180,7 +180,7 @@ impl PostgresBackend {
         Ok(answers.chars().zip(renewals).map(extension).collect())
     }
 
-    /// Tries, and takes a place in the queue if somebody is to be woken.
+    /// Tries, and takes a place in the queue if there is a waiter to wake.
     async fn try_alone(
         &self,
         claim: &Claim,
@@ -196,7 +196,7 @@ impl PostgresBackend {
         }
     }
 
-    /// Tries, and has the claim told over a session that is opened only now if the lock is busy.
+    /// Tries; if the lock is busy, opens the session that listens and queues the claim.
     async fn try_before_listening(
         &self,
         claim: &Claim,
@@ -206,8 +206,8 @@ impl PostgresBackend {
     ) -> Result<Attempt, BackendError> {
         let attempt = self.try_once(claim, session, false, None).await?;
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
-        // C28: it listens first and queues after, since a grant that is made in between would not be heard.
-        // A waiter whose session cannot be opened in time polls.
+        // C28: listens first and queues after, since a grant made in between would be missed. A waiter whose
+        // session cannot be opened in time polls.
         push.open().await?;
         let channel = push.register(claim.owner, waiter);
         self.try_once(claim, session, true, channel).await
@@ -282,7 +282,7 @@ impl DistributedLock for PostgresBackend {
     }
 
     async fn close(&self) -> Result<(), BackendError> {
-        // C20, C26: what is idle. Other clients of this backend open what they need.
+        // C20, C26: closes idle connections only. Other clients of this backend open new ones on demand.
         self.server.connections.give_up_all();
         Ok(())
     }
@@ -310,7 +310,7 @@ impl DistributedLock for PostgresBackend {
         Some(self)
     }
 
-    /// C41: a run keeps others out although its process died, and a hold that ends with a connection does not.
+    /// C41: a run keeps others out even after its process died; a hold that ends with a connection does not.
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         self.presence.is_none().then_some(self as &dyn RecordsRuns)
     }
@@ -322,7 +322,7 @@ impl DistributedLock for PostgresBackend {
 
 #[async_trait]
 impl AcquiresSeveral for PostgresBackend {
-    /// All claims are of the kind of the first.
+    /// Takes the claims of the same kind as the first.
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
         let count = claims.iter().take_while(|claim| claim.kind == kind).count();
@@ -399,7 +399,7 @@ impl LockAdmin for PostgresBackend {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        // The server's text knows no NUL, and no name has one.
+        // Postgres text has no NUL, and neither has any name.
         if prefix.contains('\0') {
             return Ok(Vec::new());
         }
@@ -424,7 +424,7 @@ impl LockAdmin for PostgresBackend {
     }
 }
 
-/// Asks for several locks, each for an exclusive hold of a caller of its own.
+/// Requests an exclusive hold of several locks, each for another caller.
 async fn acquire_together(
     server: Server,
     session: Option<i64>,
@@ -434,10 +434,10 @@ async fn acquire_together(
     answers::granted_together(&claims, &server.rows(&call).await?)
 }
 
-/// True if locks are taken in the order of their names, up to the first that is not free.
+/// True to take locks in the order of their names, and to stop at the first that is not free.
 struct InOrder(bool);
 
-/// A call that takes many locks, all of one kind.
+/// Creates a call that takes many locks, all of one kind.
 fn call_for_all(
     server: &Server,
     claims: &[Claim],
@@ -454,7 +454,7 @@ fn call_for_all(
     call.optional(session).number(server.clock_limit())
 }
 
-/// Adds the number of permits of the lock, null for an exclusive hold, and the number that is asked for.
+/// Adds the number of permits of the lock, null for an exclusive hold, and the number of wanted permits.
 fn of_kind(call: Call, kind: Kind) -> Call {
     let permits = (kind != Kind::Exclusive).then(|| kind.permits().into());
     call.optional(permits).number(kind.slots().into())
@@ -483,7 +483,7 @@ fn shared_session() -> LockError {
     }
 }
 
-/// A TTL as the server takes it.
+/// Converts a TTL for the server.
 fn millis(ttl: Ttl) -> i64 {
     i64::try_from(ttl.as_millis()).unwrap_or(i64::MAX)
 }

@@ -1,9 +1,8 @@
-//! The session that hears of the grants of this client.
+//! The session that receives this client's grants.
 //!
-//! Its channel is named by a number that nobody can guess, and it holds an advisory lock that stands for
-//! the channel. By that lock a releaser, who would grant a lock to one of our waiters, sees that the
-//! session still lives. Anyone may see which keys are held, so the key is a hash, which does not tell
-//! the channel.
+//! Its channel has a number that nobody can guess. The session holds an advisory lock that stands for the
+//! channel. By that lock a releaser sees that the session still lives before it grants a lock to a waiter of this
+//! client. Everyone may see which keys are held, so the key is a hash, which does not reveal the channel.
 
 use async_trait::async_trait;
 use lock_core::BackendError;
@@ -16,7 +15,7 @@ use crate::server::Server;
 use crate::session::listening;
 use crate::sql::key;
 
-/// Where one client listens.
+/// Connects the session on which one client listens.
 pub(super) struct Listener(pub(super) Server);
 
 #[async_trait]
@@ -31,7 +30,7 @@ impl NotificationTransport for Listener {
     }
 
     async fn recv(&self, session: &mut PgListener) -> Option<String> {
-        // The driver tells of a gap by no message.
+        // The driver reports a gap by returning no message.
         Some(session.try_recv().await.ok()??.payload().to_owned())
     }
 
@@ -44,7 +43,7 @@ impl Listener {
     async fn open(&self) -> Result<(PgListener, i64), Error> {
         let mut session = listening(self.0.connections.options()).await?;
         let number = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
-        // The name of the channel, as the function `hand_over` writes it.
+        // Name of the channel, the same as in the function `hand_over`.
         let channel = format!("leasehold_{number:x}");
         let lock = key(channel.as_bytes());
         let begin = format!(

@@ -1,8 +1,8 @@
 //! The session by which the server sees that this client lives, for holds that end with its connection.
 //!
-//! The session has an advisory lock, whose key stands beside each hold. The server lets a hold end [`SESSION_GRACE`]
-//! after it sees that nobody has that lock. The client gives its holds up when the session ends, or is silent for
-//! [`SILENCE`]: before anybody else is let in (P2).
+//! The session has an advisory lock, whose key stands beside each hold. The server ends a hold [`SESSION_GRACE`]
+//! after it sees that no session has that lock. The client gives its holds up when the session ends or is silent
+//! for [`SILENCE`]: before anybody else is let in (P2).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,19 +19,20 @@ use crate::connections::CONNECT_LIMIT;
 use crate::error::{BACKEND, RequestError};
 use crate::session::listening;
 
-/// A hold lasts this long after the server has seen that its client's session is gone.
+/// A hold lasts this long after the server saw that its client's session is gone.
 pub(crate) const SESSION_GRACE: Duration = Duration::from_secs(3);
 
-/// The session may be silent for this long until its holds are given up.
+/// After this much silence of the session its holds are given up.
 const SILENCE: Duration = Duration::from_millis(2500);
 
-/// Interval at which the session is asked for a sign of life. A connection that is cut is seen at once.
+/// Interval of requests for a sign of life. The end of a connection is seen at once.
 const PING_EVERY: Duration = Duration::from_secs(1);
 
-/// The pause before the session is opened again.
+/// Pause before the session is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(200);
 
-/// No statement of the session ends by a time-out. The server notices within some ten seconds that our machine is gone.
+/// No statement of the session ends by a time-out. The server notices within ten seconds or so that the client's
+/// machine is gone.
 const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
     SET statement_timeout = 0; SET lock_timeout = 0; \
     SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
@@ -45,9 +46,9 @@ pub(super) struct Presence {
 
 /// One session, and the owners whose holds end with it.
 pub(super) struct Session {
-    /// The key of its advisory lock.
+    /// Key of its advisory lock.
     pub(super) key: i64,
-    /// Until when each may hold, unless it is extended.
+    /// End of each owner's hold, unless it is extended.
     owners: Mutex<HashMap<OwnerId, Instant>>,
 }
 
@@ -59,7 +60,7 @@ impl Presence {
         Ok(Self { current, task: tokio::spawn(keep(options, first, told)) })
     }
 
-    /// The session that is open; waits a while for one.
+    /// Returns the open session; waits a while for one.
     pub(super) async fn session(&self) -> Result<Arc<Session>, BackendError> {
         let mut current = self.current.clone();
         let open = timeout(CONNECT_LIMIT, current.wait_for(Option::is_some)).await;
@@ -70,7 +71,7 @@ impl Presence {
     /// Succeeds if the session is still open.
     ///
     /// # Errors
-    /// The answer to a request that was made for it counts no more: its hold ends.
+    /// If it is not, the answer to a request for this session does not count: its hold ends.
     pub(super) fn confirm(&self, session: &Arc<Session>) -> Result<(), BackendError> {
         match is(self.current.borrow().as_ref(), session) {
             true => Ok(()),
@@ -108,11 +109,11 @@ impl Drop for Presence {
 }
 
 impl Session {
-    /// Notes that a hold of this owner ends with the session. It comes before the request, since a grant may be pushed
-    /// before the answer.
+    /// Notes that a hold of this owner ends with the session. Call it before the request, since a grant may be
+    /// pushed before the answer arrives.
     pub(super) fn bind(&self, owner: OwnerId, ttl: Ttl) {
         let (now, mut owners) = (Instant::now(), self.owners());
-        // R4: those whose time is over go before the map grows.
+        // R4: removes expired owners before the map grows.
         if owners.len() == owners.capacity() {
             owners.retain(|_, ends_at| *ends_at > now);
         }
@@ -137,11 +138,11 @@ fn gone(outcome: Outcome) -> BackendError {
     )
 }
 
-/// A session that is open.
+/// An open session.
 struct Open {
     listener: PgListener,
     key: i64,
-    /// Moment of its last sign of life.
+    /// Time of its last sign of life.
     alive_at: Instant,
 }
 
@@ -158,7 +159,7 @@ async fn open(options: &PgConnectOptions) -> Result<Open, RequestError> {
     opened.await.unwrap_or_else(timed_out).map_err(RequestError::Connect)
 }
 
-/// Keeps a session for as long as somebody may use it.
+/// Keeps a session open for as long as a client may use it.
 async fn keep(options: PgConnectOptions, first: Open, told: watch::Sender<Option<Arc<Session>>>) {
     let mut next = Ok(first);
     loop {
@@ -195,7 +196,7 @@ async fn ended(listener: &mut PgListener) {
     while let Ok(Some(_)) = listener.try_recv().await {}
 }
 
-/// Asks for a sign of life. It reads no table, which somebody else might keep.
+/// Asks for a sign of life. Reads no table, since another transaction may have locked it.
 async fn ping(listener: &mut PgListener) -> Result<(), Error> {
     sqlx::Acquire::acquire(listener).await?.ping().await
 }

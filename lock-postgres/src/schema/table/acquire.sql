@@ -1,6 +1,7 @@
--- Tries to take the lock: for an exclusive hold if `my_permits` is null, for a shared one if it is 0, and else for one of n,
--- of which `wanted` are asked for. `token` is null if it is busy; then the rest says what is known. `slots` are those of a
--- hold that is one of n. There is neither if there is a `conflict`, the number of permits that the lock has (C33).
+-- Tries to take the lock. `my_permits` is null for an exclusive hold, 0 for a shared one, or n for `wanted` of n
+-- permits. `token` is null if the lock is busy; the other columns then describe the contention. `slots` are the
+-- slots of a hold of permits. With a `conflict`, which is the number of permits that the lock has, there is no
+-- token and no contention (C33).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
@@ -25,7 +26,8 @@ BEGIN
         IF held.owner <> me AND held.expires_at > clock_timestamp() AND held.session IS NULL
             AND (my_permits IS NULL OR held.permits IS NULL)
         THEN
-            -- Held by another, and for as long as its time. A claim that has a place does not need the row.
+            -- Another owner holds the lock until its TTL. A claim that has a place does not need the row of the
+            -- lock.
             UPDATE "@schema@"."@table@_queue" q
                 SET seen_at = clock_timestamp(), listener = my_listener, session = my_session
                 WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
@@ -37,8 +39,8 @@ BEGIN
             PERFORM "@schema@"."@table@_v1_enter"(lock_name);
         END IF;
         IF my_permits IS NULL AND held.owner IS NULL THEN
-            -- The common case is one statement: it was released, nobody waits, and nothing is against a grant. All
-            -- else goes on below.
+            -- The common case is one statement: the lock was released, has no waiters, and nothing forbids the
+            -- grant. All other cases follow below.
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
                 SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
@@ -59,8 +61,8 @@ BEGIN
                 RETURN;
             END IF;
         END IF;
-        -- C19: a withdrawal marks its claim with the row locked. So the mark is there now, or the
-        -- withdrawal comes later, and finds the grant.
+        -- C19: a withdrawal marks its claim with the row locked. So either the mark is visible now, or the
+        -- withdrawal comes later and finds the grant.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
             RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
         END IF;
@@ -70,12 +72,12 @@ BEGIN
             held.expires_at := "@schema@"."@table@_v1_end_of"(lock_name, held);
         END IF;
         IF held.owner IS NOT NULL AND (held.owner = me OR held.expires_at <= clock_timestamp()) THEN
-            -- Its row as well, so that an extension under way is waited for.
+            -- Locks the row of the grant too, to wait for an extension in progress.
             SELECT * INTO held FROM "@schema@"."@table@_grants" g
                 WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1 FOR UPDATE;
         END IF;
         now_us := extract(epoch FROM clock_timestamp()) * 1000000;
-        -- C16: its own hold, with the same slots.
+        -- C16: a repeated claim finds its own hold, with the same slots.
         IF held.owner = me OR held.permits IS NOT NULL THEN
             SELECT h.token, h.slots INTO token, slots FROM "@schema@"."@table@_holds" h
                 WHERE h.name = lock_name AND h.owner = me;
@@ -92,8 +94,8 @@ BEGIN
         ELSIF was_over THEN
             held := "@schema@"."@table@_v1_expire"(lock_name, held);
         END IF;
-        -- Waiters go first, where the lock is free, or has room beside its holders. One of them may have
-        -- come back to its place, or be gone from it, since the last release.
+        -- Waiters go first if the lock is free or has room beside its holders. A waiter may have returned to its
+        -- place, or left it, since the last release.
         IF (held.owner IS NULL OR was_over OR held.permits IS NOT NULL AND my_permits IS NOT NULL)
             AND EXISTS (SELECT FROM "@schema@"."@table@_queue" q
                 WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
@@ -134,8 +136,8 @@ BEGIN
         END IF;
         IF queues THEN
             IF NOT lets_in THEN
-                -- Nothing was granted, and a crash empties the queue anyway. So the commit does not wait
-                -- for the disk, and the row is not kept from others for as long.
+                -- Nothing was granted, and a crash empties the queue anyway. So the commit does not wait for the
+                -- disk, and unlocks the row sooner.
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
@@ -148,8 +150,8 @@ BEGIN
                 RETURNING q.place INTO my_place;
         END IF;
     END IF;
-    -- P2: every grant before this answer was made before `now_us`, even if the clock stepped back since, because a token
-    -- is no less than its time.
+    -- P2: every grant before this answer was made before `now_us`, even if the clock stepped back since then,
+    -- because a token is never below the time of its grant.
     now_us := greatest(held.token + 1, extract(epoch FROM clock_timestamp()) * 1000000);
     left_us := greatest(
         0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);

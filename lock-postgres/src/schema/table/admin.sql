@@ -1,8 +1,8 @@
--- The holds of the locks whose names start with `prefix`, `at_most` as many locks, or of the one lock called
--- `prefix`, held or not. No more than 8 digits of an owner are told.
+-- Lists the holds of up to `at_most` locks whose names start with `prefix`; with `whole`, of the one lock called
+-- `prefix`, held or not. Shows at most 8 digits of an owner.
 --
--- C45: `granted_us` is the time of the grant, read from its token; null if the token is ahead of the clock, and so does not
--- tell, as after the server's clock was set back.
+-- C45: `granted_us` is the time of the grant, read from its token. It is null if the token is ahead of the clock,
+-- as after the server's clock was set back.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -24,15 +24,15 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
                 ELSE EXISTS (SELECT FROM "@schema@"."@table@_holders" o WHERE o.name = g.name
                     AND o.token >= g.oldest AND o.expires_at > clock_timestamp()) END
         ORDER BY g.name LIMIT at_most)) n (name)
-    -- OFFSET keeps the view apart, so that the holds of each lock are found by its key.
+    -- OFFSET keeps the planner from merging the view, so that each lock's holds are found by key.
     LEFT JOIN LATERAL (
         SELECT * FROM "@schema@"."@table@_holds" o WHERE o.name = n.name OFFSET 0
     ) h ON h.expires_at > clock_timestamp()
     ORDER BY n.name, h.token
 $$;
 
--- Ends the holds of those whose owner begins with these 8 digits, or of all if there are none, and lets in the
--- waiters who fit then (C38). Returns whose they were.
+-- Ends the holds whose owner begins with `digits`, or all holds if `digits` is empty, and lets in the waiters
+-- that then fit (C38). Returns the ended holds.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     lock_name text, digits text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
@@ -55,21 +55,21 @@ BEGIN
             CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots
         FROM "@schema@"."@table@_holds" h WHERE h.name = lock_name AND h.owner = ANY (owners)
         ORDER BY h.token;
-    -- All end before a waiter is let in: with the last one go those whose time is over.
+    -- All holds end before a waiter is let in: releasing the last one removes the expired ones.
     UPDATE "@schema@"."@table@_holders" h SET expires_at = '-infinity'
         WHERE h.name = lock_name AND h.owner = ANY (owners[:cardinality(owners) - 1]);
     PERFORM pg_notify(t.channel, t.message)
         FROM "@schema@"."@table@_v1_release"(lock_name, owners[cardinality(owners)], clock_limit) r,
         unnest(r.channels, r.messages) t (channel, message);
-    -- The eviction is on disk before it is told, also where nobody was let in.
+    -- The eviction is on disk before the answer, also if no waiter was let in.
     PERFORM "@schema@"."@table@_v1_durably"();
 END
 $$;
 
--- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is
--- greater than a token of a week ago. A token that is ahead of the clock is kept. It looks at one page of the table, at
--- random, so that it takes as long however many locks there are. Each lock is looked at by its keys, and no plan is
--- compiled, which would take a second.
+-- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is greater
+-- than a token of a week ago. A lock whose token is ahead of the clock is kept. The function reads one random
+-- page of the table, so its cost does not grow with the number of locks. Each lock is read by its keys, and JIT
+-- is off, since compiling a plan would take a second.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget_unused"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -88,7 +88,7 @@ BEGIN
             WHERE h.name = l.name AND h.expires_at > clock_timestamp())
         AND NOT EXISTS (SELECT FROM "@schema@"."@table@_queue" q WHERE q.name = l.name)
         FOR UPDATE OF l SKIP LOCKED);
-    -- With the rows locked they are looked at once more: somebody may just have been here.
+    -- Checks again with the rows locked: a request may just have used one of them.
     DELETE FROM "@schema@"."@table@_holders" h
         WHERE h.name = ANY (unused) AND h.expires_at <= clock_timestamp();
     DELETE FROM "@schema@"."@table@_grants" g WHERE g.name = ANY (unused) AND NOT (
@@ -97,13 +97,13 @@ BEGIN
         OR EXISTS (SELECT FROM "@schema@"."@table@_holders" h WHERE h.name = g.name));
     DELETE FROM "@schema@"."@table@" l WHERE l.name = ANY (unused) AND NOT EXISTS (
         SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name);
-    -- Nobody counts on it: if a crash brings them back, they are forgotten later.
+    -- The commit does not wait for the disk: if a crash undoes it, the locks are forgotten later.
     PERFORM set_config('synchronous_commit', 'off', true);
 END
 $$;
 
--- Returns true if the next place in a queue would not be above the greatest that was served. Logical replication carries
--- rows and no sequences.
+-- Returns true if the next place in a queue would not be above the greatest one served. Logical replication
+-- carries rows and no sequences.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_places_are_behind"() RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp AS $$

@@ -1,6 +1,6 @@
--- Answers for each hold 1 if it lasts that long from now, or 0 if it is over. It never shortens a hold.
--- The hold then ends with this client's connection, if it ends with one (`my_session`).
--- Rows are taken in the order of their names, so that batches do not wait for each other in a circle.
+-- Returns for each hold 1 if it now lasts the given TTL, or 0 if it is over. Never shortens a hold. With
+-- `my_session` the hold ends with this client's connection from now on. Rows are locked in the order of their
+-- names, so that batches never wait for each other in a circle.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[], my_session bigint
 ) RETURNS text
@@ -38,8 +38,8 @@ BEGIN
 END
 $$;
 
--- Reserves tokens for the hold of `me`, from `first` on: as many as are wanted, but none that is ahead of the clock.
--- `more` is 0 if there is none, if the hold is over, or if it yields to those who wait.
+-- Reserves tokens for the hold of `me`, from `first` on: as many as are wanted, but none ahead of the clock.
+-- `more` is 0 if there is none, if the hold is over, or if it yields to waiters.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_reserve"(
     lock_name text, me uuid, wanted bigint, yields boolean,
     OUT first bigint, OUT more bigint
@@ -61,7 +61,7 @@ BEGIN
         AND NOT (yields AND EXISTS (SELECT FROM "@schema@"."@table@_queue" q
             WHERE q.name = lock_name AND q.place > held.served))
     THEN
-        -- C22: the time stays ahead of them, and they are on disk before they are told.
+        -- C22: the clock stays ahead of the reserved tokens, and they are on disk before the answer.
         more := least(wanted, now_us - first + 1);
         PERFORM "@schema@"."@table@_v1_durably"();
         UPDATE "@schema@"."@table@_grants" g SET reserved = first + more - 1 - held.token

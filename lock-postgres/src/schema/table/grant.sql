@@ -1,9 +1,9 @@
 -- The functions of the locks.
 --
--- Each of them is as few statements as can be, and what is common stands first: a statement costs a few
--- microseconds, and a call of another function more. Where each statement has an index,
--- `enable_seqscan = off` lets it go by that: the server counts live rows alone, and so takes tables for small
--- that hold many dead ones beside a long transaction. Where a statement has none it would be compiled first.
+-- Each function has as few statements as possible, the common case first: a statement costs a few microseconds,
+-- and a call of another function costs more. Functions whose statements all have an index set `enable_seqscan =
+-- off`, because the planner counts only live rows and takes a table for small that has many dead rows beside a
+-- long transaction. A statement without an index would then be compiled first (JIT).
 --
 -- Each function that clients call has the settings that it needs, so that sessions keep theirs.
 
@@ -21,9 +21,9 @@ BEGIN
 END
 $$;
 
--- Writes the grant `last` down under a new token, and returns that. Its token is still that of the grant before it. The
--- new one is one more than the last that was granted or reserved, or the time in microseconds, whichever is greater
--- (C22). While the clock is ahead of the last token, the token is therefore the time of the grant (C45).
+-- Stores the grant `last` under a new token, and returns the token. On entry `last.token` is that of the grant
+-- before. The new token is one more than the last that was granted or reserved, or the time in microseconds if
+-- that is greater (C22). So while the clock is ahead of the last token, the token is the time of the grant (C45).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant"(
     lock_name text, last "@schema@"."@table@_grants", clock_limit bigint
 ) RETURNS bigint
@@ -38,7 +38,7 @@ BEGIN
         RAISE EXCEPTION USING ERRCODE = 'LH002',
             MESSAGE = 'the clock of the server is more than a day ahead of the client';
     END IF;
-    -- A grant is on disk before it is told, whatever the session's default is.
+    -- A grant is on disk before the answer, whatever the session's default is.
     PERFORM "@schema@"."@table@_v1_durably"();
     -- The key changes with the token, so that the newest grant stands apart from its old versions.
     UPDATE "@schema@"."@table@_grants" g
@@ -56,8 +56,8 @@ BEGIN
 END
 $$;
 
--- Grants the lock, whose newest grant is `last`, to a new owner: alone if `new_permits` is null, and else beside those who
--- hold it, if anybody does (C33).
+-- Grants the lock, whose newest grant is `last`, to a new owner: alone if `new_permits` is null, otherwise beside
+-- the present holders, if any (C33).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_to"(
     lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
     new_label text, new_permits bigint, new_slots bigint[], new_session bigint, clock_limit bigint

@@ -1,5 +1,5 @@
--- The key of the advisory lock that stands for a channel. Anyone may see which keys are held, so the key is a
--- hash, which does not tell the channel.
+-- Key of the advisory lock that stands for a channel. Everyone may see which keys are held, so the key is a hash,
+-- which does not reveal the channel.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_listener_key"(listener bigint) RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE STRICT
 SET search_path = pg_catalog, pg_temp AS $$
@@ -9,18 +9,17 @@ BEGIN
 END
 $$;
 
--- Grants the lock to the first waiter that is alive (C27), and to all who follow and fit beside it and those
--- who hold the lock beside each other (C34). An exclusive hold is over, or about to be. `winners` is null if
--- there is none, and `is_blocked` says whether one that is alive waits on. `messages` are for the `channels` of
--- the winners' clients that listen, once the grants are committed: a message within the commit would let no
--- other transaction of the cluster that notifies commit at the same time. A message that is lost so costs the
--- waiter a poll. The waiter `me`, who asks, is told nothing, and is granted its whole TTL.
+-- Grants the lock to the first waiter that is alive (C27), and to all that follow and fit beside it and beside
+-- the present holders (C34). An exclusive hold has ended, or is about to. `winners` is null if no waiter was
+-- granted. `is_blocked` is true if a living waiter still waits. `messages` go to the `channels` of the winners'
+-- clients after the commit: NOTIFY within the commit would keep every other transaction of the cluster that
+-- notifies from committing at the same time. So a lost message costs the waiter a poll. The waiter `me`, which
+-- sent this request, gets no message and its whole TTL.
 --
--- A waiter is alive that was seen lately, and whose session, if it has one, still holds the advisory lock that
--- stands for its channel.
+-- A waiter is alive if it was seen lately and its session, if any, still holds the advisory lock of its channel.
 -- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
 -- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
--- C33: a waiter for another number of permits than the lock has is taken out. It learns why when it looks.
+-- C33: a waiter for another number of permits than the lock has is removed. Its next request tells it why.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, my_session bigint,
     clock_limit bigint,
@@ -72,7 +71,7 @@ BEGIN
         winners := winners || waiter.owner;
         ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;
-        -- P2: who asks may have another session by now than when it came.
+        -- P2: the caller may have another session now than when it queued.
         new_session := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN waiter.session ELSE my_session END;
         last := "@schema@"."@table@_v1_grant_to"(
@@ -80,7 +79,7 @@ BEGIN
             clock_limit);
         IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
             channels := channels || ('leasehold_' || to_hex(waiter.listener));
-            -- P2: made at its token, which is the time or more.
+            -- P2: the time of the grant is its token, which is never below that time.
             messages := messages || concat_ws(
                 ':', replace(waiter.owner::text, '-', ''), last.token, ttl_ms, last.token,
                 nullif(array_to_string(slots, ','), ''));

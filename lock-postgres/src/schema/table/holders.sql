@@ -1,7 +1,6 @@
--- Holders of a lock beside each other (C33): the end of each, and the free slots.
+-- Holders of a lock beside each other (C33): their expiry, and the free slots.
 
--- Takes out those whose time is over, of those who hold the lock beside each other. It is free if nobody is left.
--- An extension under way is waited for.
+-- Removes the holders whose TTL is over. Frees the lock if no holder is left. Waits for an extension in progress.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_expire"(
     lock_name text, INOUT last "@schema@"."@table@_grants"
 )
@@ -29,8 +28,8 @@ BEGIN
 END
 $$;
 
--- The slots of a request that fits beside those who hold the lock, if anybody does; null if it does not fit
--- (C33). One of n has the lowest slots that are free (C36), any other none.
+-- Returns the slots for a request that fits beside the present holders; null if it does not fit (C33). A request
+-- for permits gets the lowest free slots (C36); any other request gets no slots.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_slots"(
     lock_name text, last "@schema@"."@table@_grants", permits bigint, taken bigint
 ) RETURNS bigint[]

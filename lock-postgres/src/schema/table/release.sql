@@ -1,6 +1,5 @@
--- Ends the hold of `me` and hands the lock over, to all who fit then (C34). `released` says whether it was held. If
--- there are `messages`, the waiters that were granted the lock are to be told them on their `channels`, once this is
--- committed.
+-- Ends the hold of `me`, and hands the lock over to all waiters that fit (C34). `released` is true if `me` held
+-- the lock. After the commit the caller sends the `messages`, if any, to the `channels` of the new holders.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     lock_name text, me uuid, clock_limit bigint,
     OUT released boolean, OUT channels text[], OUT messages text[]
@@ -14,11 +13,10 @@ DECLARE
     commit_waits text;
 BEGIN
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    -- The row is locked, and only now the queue is looked at. A waiter that came before is seen, and one
-    -- that comes after finds the lock free.
+    -- Reads the queue only now, with the row locked. An earlier waiter is seen; a later one finds the lock free.
     --
-    -- The common case is one statement: an exclusive hold, for which nobody waits. Nobody counts on it: if a crash
-    -- forgets it, the lock is held until its TTL. So the commit does not wait for the disk.
+    -- The common case is one statement: an exclusive hold without waiters. The commit does not wait for the disk:
+    -- if a crash loses the release, the lock is held until its TTL.
     UPDATE "@schema@"."@table@_grants" g
         SET owner = NULL, label = '', expires_at = '-infinity'
         WHERE g.name = lock_name AND g.token = (
@@ -39,13 +37,13 @@ BEGIN
         IF held.permits IS NULL THEN
             RETURN;
         END IF;
-        -- One of those who hold it beside each other (C38).
+        -- One of several holders (C38).
         DELETE FROM "@schema@"."@table@_holders" h WHERE h.owner = me AND h.name = lock_name
             RETURNING h.expires_at > clock_timestamp() INTO released;
         released := coalesce(released, false);
         held := "@schema@"."@table@_v1_expire"(lock_name, held);
     END IF;
-    -- If the clock cannot be trusted with a token, nothing is handed over: the waiters find the lock free.
+    -- With a clock that is too far off for a token nothing is handed over: the waiters find the lock free.
     IF EXISTS (SELECT FROM "@schema@"."@table@_queue" q
         WHERE q.name = lock_name AND q.place > held.served)
         AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
@@ -58,8 +56,7 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    -- Nobody counts on it: if a crash forgets it, the lock is held until its TTL. So the commit does not wait
-    -- for the disk.
+    -- The commit does not wait for the disk: if a crash loses the release, the lock is held until its TTL.
     IF held.owner = me THEN
         UPDATE "@schema@"."@table@_grants" g
             SET owner = NULL, label = '', expires_at = '-infinity'
@@ -69,8 +66,8 @@ BEGIN
 END
 $$;
 
--- Returns true if a commit that began at `since`, in the statement that runs, cannot have been cut short. A time-out or a cancel
--- ends the wait of a commit for synchronous standbys, and the server goes on as if they had what was committed.
+-- Returns true if no time-out or cancel can have cut short a commit that began at `since` in the current
+-- statement. Either ends the wait for synchronous standbys, and the server goes on as if they had the commit.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_is_surely_committed"(since timestamptz)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
@@ -83,11 +80,11 @@ BEGIN
 END
 $$;
 
--- Ends a hold, and tells those who hold it next once that is committed, by one request. It may commit because it has
--- no rights of its own, nor settings: whoever calls it needs those of `release`.
+-- Ends a hold, and notifies the next holders after the commit, in one request. A procedure may commit only
+-- without rights and settings of its own, so its caller needs the right to call `release`.
 --
--- P2: a hand-off that a standby may lack is not told. The waiter asks for itself, and what it is told then waits for the
--- standby by a commit that no time-out ends.
+-- P2: a hand-off that a standby may lack is not announced. The waiter asks again by itself. The commit of that
+-- request waits for the standby, and no time-out ends it.
 CREATE OR REPLACE PROCEDURE "@schema@"."@table@_v1_release_and_tell"(
     lock_name text, me uuid, clock_limit bigint, INOUT released boolean DEFAULT NULL
 )
@@ -96,7 +93,7 @@ DECLARE
     ended pg_catalog.record;
     since pg_catalog.timestamptz;
 BEGIN
-    -- As a value: to select from a function costs a statement more.
+    -- An assignment: selecting from the function would cost one more statement.
     ended := "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
     released := ended.released;
     IF ended.messages IS NOT NULL THEN
@@ -110,8 +107,7 @@ BEGIN
 END
 $$;
 
--- C19: takes back grants and places in the queue, and lets requests that are still on their way be
--- refused.
+-- C19: takes back grants and places in the queue, and marks the claims so that late requests are refused.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, owners uuid[], clock_limit bigint
 ) RETURNS void
@@ -132,9 +128,8 @@ BEGIN
         PERFORM pg_notify(t.channel, t.message)
             FROM unnest(ended.channels, ended.messages) t (channel, message);
     END LOOP;
-    -- Remains of others go as well, except for rows that somebody else has locked. This goes last,
-    -- since from here on rows of other locks are locked: two that then waited for each other's lock
-    -- would never end.
+    -- Clears expired marks and waiters of other locks too, except rows that are locked. This comes last, because
+    -- it locks rows of other locks: two withdrawals that then waited for each other's lock would deadlock.
     DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (
         SELECT o.owner FROM "@schema@"."@table@_withdrawn" o
         WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);

@@ -1,4 +1,4 @@
--- The runs that ended well (C42).
+-- Runs that succeeded (C42).
 
 CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
     name text COLLATE "C" NOT NULL,
@@ -6,13 +6,13 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
     token bigint NOT NULL,
     forget_at timestamptz NOT NULL,
     PRIMARY KEY (name, occurrence),
-    -- An index that is made with the table: CREATE INDEX waits for everyone who writes, also where it is there already.
+    -- An index of the table itself: CREATE INDEX would wait for all writers, even if the index exists.
     UNIQUE (forget_at, name, occurrence)
 );
 
--- Ends the hold of `me` for its owner, and keeps everybody out for `delay_ms`, under an owner that nobody is
--- (C41). True if it was held, or was released so before. It is on disk before it is told: a crash would else end
--- the hold with its TTL, which may be earlier.
+-- Ends the hold of `me`, and keeps everybody out for `delay_ms`, under an owner id that no claim has (C41).
+-- Returns true if `me` held the lock, or released it this way before. The answer waits for the disk: otherwise a
+-- crash would end the hold at its TTL, which may be earlier.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_after"(
     lock_name text, me uuid, retired uuid, delay_ms bigint
 ) RETURNS boolean
@@ -30,9 +30,10 @@ BEGIN
 END
 $$;
 
--- Records a run, if the hold of `me` under this token is in force; false if it is over. The row of the lock is
--- locked from the check to the commit, so that nobody is granted the lock in between. Its statements go by costs: with
--- `enable_seqscan = off` the last one would be compiled first, which takes longer than a request may.
+-- Records a run if `me` holds the lock under this token; returns false if the hold is over. The row of the lock
+-- stays locked from the check to the commit, so that nobody is granted the lock in between. The planner chooses
+-- by costs here: with `enable_seqscan = off` the last statement would be compiled first (JIT), which takes longer
+-- than a request may.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
@@ -52,7 +53,7 @@ BEGIN
             clock_timestamp() + remember_ms * interval '1 millisecond')
         ON CONFLICT (name, occurrence)
         DO UPDATE SET token = excluded.token, forget_at = excluded.forget_at;
-    -- Outdated records go as well, except for rows that somebody else has locked.
+    -- Clears expired records too, except rows that are locked.
     DELETE FROM "@schema@"."@table@_runs" r WHERE (r.name, r.occurrence) IN (
         SELECT o.name, o.occurrence FROM "@schema@"."@table@_runs" o
         WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
@@ -60,7 +61,7 @@ BEGIN
 END
 $$;
 
--- The runs of a lock that are recorded, or only that of an occurrence.
+-- Returns the recorded runs of a lock, or only that of one occurrence.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_runs"(lock_name text, of_occurrence text)
 RETURNS TABLE (occurrence text, token bigint)
 LANGUAGE plpgsql SECURITY DEFINER
@@ -73,7 +74,7 @@ BEGIN
 END
 $$;
 
--- Forgets a run; true if it was recorded.
+-- Forgets a run; returns true if it was recorded.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"(lock_name text, of_occurrence text)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER

@@ -1,8 +1,8 @@
--- Holds that end with the connection of their client: each such client keeps a session that has an advisory lock. Its
--- key stands beside the hold.
+-- Holds that end with the connection of their client. Each such client keeps a session with an advisory lock,
+-- whose key stands beside the hold.
 
--- Refuses a client whose session is not there: it has ended, or is at another server. Such a hold would end at once.
--- Strict, so that it does nothing where holds do not end with a session.
+-- Refuses a client whose session has ended or is at another server, since its hold would end at once. STRICT:
+-- does nothing if holds do not end with a session.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_refuse_if_gone"(my_session bigint) RETURNS void
 LANGUAGE plpgsql STRICT
 SET search_path = pg_catalog, pg_temp AS $$
@@ -13,10 +13,10 @@ BEGIN
 END
 $$;
 
--- Lets a hold end soon whose client's session is gone, and returns its end; for those who hold the lock beside each
--- other, the time before which the hold of none of them is over. The row of the lock is locked.
+-- Shortens a hold whose session is gone, and returns its end. For holders beside each other, returns the time
+-- before which no hold expires. The caller has locked the row of the lock.
 --
--- P2: the holder may believe until it has noticed, so the hold lasts for a while yet.
+-- P2: the holder may believe in its hold until it notices, so the hold lasts for a grace period.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_end_of"(
     lock_name text, last "@schema@"."@table@_grants"
 ) RETURNS timestamptz

@@ -1,18 +1,18 @@
--- Questions of many callers of a client at the same time, in one transaction.
+-- Requests of many callers of one client, in one transaction.
 --
--- Only the common case is carried out, and the rest is left as it is, to be asked for alone. A lock whose row somebody
--- else has is left as well: to wait for it would keep the rows of the others. Two waits cannot be seen before: for a
--- name that another transaction inserts or deletes, and for a grant that is being extended. `lock_timeout` bounds them.
--- Then nothing is carried out, and each request goes alone (C19).
+-- Only the common case is carried out; each other request is left, and its caller sends it alone. A lock whose
+-- row another transaction has locked is left too: waiting for it would keep the rows of the other locks. Two
+-- waits cannot be avoided: for a name that another transaction inserts or deletes, and for a grant that is being
+-- extended. `lock_timeout` bounds both. After it nothing is carried out, and each request is sent alone (C19).
 --
--- Locks are gone through in the order of their names, as by a batch of extensions. So two who want the same locks do not
--- wait for each other in a circle.
+-- Locks are taken in the order of their names, as in a batch of extensions. So two batches for the same locks
+-- never wait for each other in a circle.
 
--- Takes those locks that are free and for which nobody waits. There is a row for each that was granted: which part of the
--- request it is, its token, the time, and the slots as from `acquire`. All are of one kind, as `acquire` has it.
+-- Grants each lock that is free and has no waiters. Returns a row for each grant: its position in the request,
+-- its token, the time, and its slots as from `acquire`. All claims are of one kind, given as in `acquire`.
 --
--- C39: with `in_order` it is one request for several locks, in the order of their names. It stops before the first that is
--- not free, and also takes locks beside others, and finds its own.
+-- C39: with `in_order` this is one request for several locks, in the order of their names. It stops at the first
+-- lock that is busy. It may also take a lock beside other holders, and finds its own holds.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
     names text[], owners uuid[], ttls_ms bigint[], labels text[], my_permits bigint, wanted bigint,
     in_order boolean, my_session bigint, clock_limit bigint,
@@ -23,7 +23,7 @@ SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
 SET lock_timeout = '20ms' AS $$
 DECLARE
-    -- Only what looks free: the row of a lock that is held would be kept from others until the grants are on disk.
+    -- Only locks that look free: the row of a held lock would stay locked until the grants are on disk.
     ours text[] := ARRAY(SELECT l.name FROM "@schema@"."@table@" l
         WHERE l.name = ANY (names) AND (in_order OR (
             SELECT g.owner FROM "@schema@"."@table@_grants" g
@@ -46,7 +46,7 @@ BEGIN
                 ON CONFLICT DO NOTHING RETURNING l.name)
             SELECT array_agg(m.name) INTO new_ones FROM made m;
     END IF;
-    -- The rows are locked, and only now what belongs to the locks is looked at, as in `acquire` (C19).
+    -- With the rows locked, reads what belongs to the locks, as in `acquire` (C19).
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a (name, n) ORDER BY a.name COLLATE "C"
     LOOP
         part := i;
@@ -82,14 +82,14 @@ BEGIN
     IF is_one_granted THEN
         PERFORM "@schema@"."@table@_v1_durably"();
     ELSIF new_ones IS NULL THEN
-        -- Nothing was written that has to be on disk.
+        -- Nothing was written that must be on disk.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
 END
 $$;
 
--- Ends those holds that are exclusive, and for which nobody waits. There is a row for each that it ended: which part of
--- the request it is. As in `release`, the commit does not wait for the disk.
+-- Ends each hold that is exclusive and has no waiters. Returns the position in the request of each hold that it
+-- ended. As in `release`, the commit does not wait for the disk.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_together"(names text[], owners uuid[])
 RETURNS SETOF bigint
 LANGUAGE plpgsql SECURITY DEFINER
