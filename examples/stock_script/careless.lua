@@ -1,5 +1,5 @@
 -- KEYS: stock, sales   ARGV: buyer
--- -> as sell.lua, but it writes before it knows that it can write everything
+-- -> the answers of sell.lua, but it writes before it has checked that all writes can succeed
 local stock, sales = KEYS[1], KEYS[2]
 if tonumber(redis.call('GET', stock) or 0) <= 0 then
     return 0

@@ -1,8 +1,8 @@
 -- KEYS: stock, sales   ARGV: buyer
--- -> 1 if one was sold to the buyer, 0 if none is left, or an error; only after a 1 was anything written
+-- -> 1 if one was sold to the buyer, 0 if none is left, or an error; nothing was written except with 1
 local stock, sales = KEYS[1], KEYS[2]
 
--- Look first: whatever can fail below has to fail here.
+-- Check first: everything that can fail below must fail here.
 local kind = redis.call('TYPE', sales).ok
 if kind ~= 'list' and kind ~= 'none' then
     return redis.error_reply('the sales are kept in a ' .. kind .. ', not in a list')

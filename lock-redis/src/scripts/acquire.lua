@@ -1,15 +1,15 @@
 -- KEYS: lock, fence, queue, waiters, withdrawn
--- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED hears nothing), limit of the
+-- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED polls without messages), limit of the
 -- server's clock, kind (none if it is exclusive, '*' if it is shared, '*5/2' if it takes 2 of 5 permits)
 -- -> token, or {token, slots} if it has slots: granted
--- | {ms left or -1, holder's label, position or -1, now}: busy
--- | {how many permits the lock has}: conflict
+--  | {ms left or -1, holder's label, position or -1, now}: busy
+--  | {number of permits of the lock}: conflict
 local function granted(token, slots)
   return slots ~= '' and { token, slots } or token
 end
 
 local holds = holds_in(value, now)
--- C16: a repeat finds its own grant, with the same token and slots.
+-- C16: a repeated acquire finds its own grant, with the same token and slots.
 for _, hold in ipairs(holds) do
   if hold.owner == me then
     last_at_least(lock, value, me .. ':' .. hold.token .. ':', ttl_ms)
@@ -31,14 +31,14 @@ if slots then
   remember_token(token)
   leave_queue(me)
   add(holds, kind, me, token, ttl_ms, slots, label, now)
-  -- C34: and those behind it who fit.
+  -- C34: also lets in the waiters behind it that fit.
   serve(holds, now)
   save(holds)
   return granted(token, slots)
 end
 save(holds)
 
--- C38: the first hold that ends may leave room.
+-- C38: the first hold to expire may leave room.
 local left = redis.call('PTTL', lock)
 for _, hold in ipairs(holds) do
   if hold.expires then left = math.min(left, math.ceil(hold.expires - now / 1000)) end

@@ -3,7 +3,7 @@ kind = kind or ''
 
 local value, found = read(lock)
 if found then return not_a_lock(found) end
--- C19: a late request of a withdrawn claim takes nothing. A mark of any type is one.
+-- C19: a late request of a withdrawn claim takes nothing. A key of any type is such a mark.
 local withdrawn = redis.call('EXISTS', KEYS[5]) == 1
 if withdrawn then return { err = 'WITHDRAWN the claim was withdrawn' } end
 local now = tonumber(now_text)
@@ -11,29 +11,29 @@ if now > tonumber(limit) then
   return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
 end
 
--- The answer to who has to wait: it takes a place in the queue, if it wants one.
+-- Returns the answer to a claim that must wait. The claim takes a place in the queue, if it has a channel.
 local function busy(left, holder)
   if channel == '' then return { left, holder, -1, now_text } end
-  -- This and the first write fail before anything is written, if one of the keys is of another type.
+  -- This read and the first write fail before anything is written, if one of the keys is of another type.
   local last = tonumber(redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]) or 0
   redis.call('HSET', waiters, me, now_text .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
-  -- After the last one, even if the clock stepped back.
+  -- Behind the last waiter, even if the clock stepped back.
   local is_new = redis.call('ZADD', queue, 'NX', last < now and now_text or integer(last + 1), me) == 1
   local position = is_new and redis.call('ZCARD', queue) - 1 or redis.call('ZRANK', queue, me)
-  -- Once a second is enough for keys that are kept for six: the first who came in this second has done it.
+  -- Extended once a second, by the first claim of that second: the keys last for six seconds.
   if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then
     redis.call('PEXPIRE', queue, QUEUE_MS)
     redis.call('PEXPIRE', waiters, QUEUE_MS)
   end
-  -- P2: every grant before this answer was made before `at`, even if the clock stepped back since, because a token is no
-  -- less than its time.
+  -- P2: every grant before this answer was made before `at`, even if the clock stepped back since then, because a
+  -- token is never below the time of its grant.
   local newest = redis.pcall('GET', fence)
   local at = type(newest) == 'string' and string.find(newest, '^%d+$')
     and integer(math.max(now, math.min(tonumber(newest) + 1, @max_token@))) or now_text
   return { left, holder, position, at }
 end
 
--- The common case of a lock that is taken, before more is defined: another one holds it alone.
+-- The common case of a held lock, before more is defined: another owner has an exclusive hold.
 local holder, holder_label = string.match(value or '', '^(%x+):%d+:%d+:(.*)$')
 if holder and #holder == 32 and holder ~= me then return busy(redis.call('PTTL', lock), holder_label) end
 

@@ -1,3 +1,3 @@
 
--- The script that stands below is a function here. It is called with its own KEYS and ARGV for each claim.
+-- Makes the script that follows a function, which is called with its own KEYS and ARGV for each claim.
 local function acquire(KEYS, ARGV)

@@ -1,14 +1,13 @@
--- Takes those of many locks of which each is the common case: it is free, and nobody waits for it. The others are
--- left as they are.
--- KEYS: each lock, whose companions are named after it, since to send them costs more than to name them here
+-- Acquires each lock that is free and has no waiters; skips the rest.
+-- KEYS: each lock; the script derives the names of its companions, since sending them costs more
 -- ARGV: TTL in ms, label, limit of the server's clock, and the owner of each
--- -> of each its token, or false if it was left
+-- -> for each lock its token, or false if it was skipped
 local ttl_ms, label, limit, answers = ARGV[1], ARGV[2], ARGV[3], {}
 
 -- C45: in ms since 1970.
 local since = string.sub(now_text, 1, -4)
 
--- Of each lock what must not be there: itself, its queue, and the mark that its claim was withdrawn.
+-- Keys that must not exist for each lock: the lock, its queue, and the mark of a withdrawn claim.
 local obstacles, fences = {}, {}
 for i = 1, #KEYS do
   local lock = KEYS[i]
@@ -20,12 +19,12 @@ end
 local last = redis.call('MGET', unpack(fences))
 local all_are_free = redis.call('EXISTS', unpack(obstacles)) == 0
 
--- C22: the time, or one more than the last token where that is more; nil if that is another case.
+-- C22: returns the time, or the last token plus one if that is greater; nil if this is not the common case.
 local now = tonumber(now_text)
 local function next_token(fence, last)
   if now > tonumber(limit) then return nil end
   if not last then
-    -- A counter of another type counts as missing, and is not set.
+    -- A counter of another type reads as missing, and NX does not overwrite it.
     return redis.call('SET', fence, now_text, 'NX', 'PX', '@counter_ms@') and now_text or nil
   end
   local counter = string.find(last, '^%d+$') and tonumber(last)
@@ -42,7 +41,8 @@ for i = 1, #KEYS do
   answers[i] = false
   if token then
     local value = ARGV[i + 3] .. ':' .. token .. ':' .. since .. ':' .. label
-    -- C29: as any client of Redis takes a lock. Of two that ask for one lock, the first has it.
+    -- C29: the same command as other Redis clients use for a lock. If two claims ask for one lock, the first gets
+    -- it.
     if redis.call('SET', lock, value, 'NX', 'PX', ttl_ms) then answers[i] = token end
   end
 end

@@ -1,4 +1,4 @@
--- The server's time in microseconds, as text. The server puts no zeros before those of the second.
+-- The server's time in microseconds, as text. The server does not pad the microseconds of the second with zeros.
 local time = redis.call('TIME')
 local seconds, micros = time[1], time[2]
 while #micros < 6 do micros = '0' .. micros end

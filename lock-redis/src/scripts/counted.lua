@@ -1,5 +1,5 @@
--- C22: the next token, as text: the time, or one more than the last where that is more. nil, and nothing changes, if the
--- counter holds no token, or is missing while the clock is beyond the limit.
+-- C22: returns the next token as text: the time, or the last token plus one if that is greater. Returns nil, and
+-- changes nothing, if the counter has no token, or is missing while the clock is beyond the limit.
 local function counted(fence, limit)
   local last = redis.pcall('GET', fence)
   local counter = not last and 0 or type(last) == 'string' and string.find(last, '^%d+$') and tonumber(last)
@@ -10,7 +10,7 @@ local function counted(fence, limit)
   end
   if not last then return nil end
   redis.call('INCR', fence)
-  -- As text: a number of 16 digits would lose some on its way.
+  -- Text, since a number of 16 digits would lose some of them in the reply.
   return redis.call('GETEX', fence, 'PX', '@counter_ms@')
 end
 

@@ -1,6 +1,6 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: limit of the server's clock, first 8 digits of the owner or '' for
--- all who hold it
--- -> {value, ms left or -1, now} of the key as it was; nil if none of them held it
+-- all holders
+-- -> {value, ms left or -1, now} of the key before the eviction; nil if no such owner held the lock
 local limit, digits = unpack(ARGV)
 local value, found = read(lock)
 if found then return not_a_lock(found) end
@@ -8,7 +8,7 @@ local now = server_time()
 local holds, left = holds_in(value, now), redis.call('PTTL', lock)
 if not holds.mark then return nil end
 if digits == '' then
-  -- Also a foreign client's, of which we know no hold.
+  -- Also ends a hold of a foreign client, which is not in the list.
   holds = { changed = true }
 else
   for i = #holds, 1, -1 do

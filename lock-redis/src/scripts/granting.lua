@@ -1,12 +1,11 @@
--- Grants a lock to the next.
--- Read and check before the first write: Redis keeps the writes of a script that fails midway. Then write
--- the counter, and the lock key last.
-local COUNTER_MS = '@counter_ms@' -- a token counter outlasts the last grant for so long
+-- Grants a lock to the next claims. Reads and checks come before the first write, because Redis keeps the writes
+-- of a script that fails midway. The counter is written next, and the lock key last.
+local COUNTER_MS = '@counter_ms@' -- lifetime of a token counter after the last grant
 local MAX_TOKEN = @max_token@
 
--- The live holds of a value, in the order of their grants, with the mark of their kind: '' if it is exclusive,
--- nil if there is none. A foreign client's value is exclusive, and has no hold that we know. So is any value that is
--- not understood to its end.
+-- Returns the live holds of a value in the order of their grants, with the mark of their kind: '' if it is
+-- exclusive, nil if there is no hold. The value of a foreign client counts as exclusive, with no hold in the
+-- list. So does any value that is not understood to its end.
 local function holds_in(value, now)
   if not value then return {} end
   local foreign = { mark = '' }
@@ -22,7 +21,7 @@ local function holds_in(value, now)
     local owner, token, expires, since, slots, label =
       string.match(line, '^(%x+):(%d+):(%d+):(%d+):([%d,]*):(.*)$')
     if not owner or #owner ~= 32 or (slots == '') ~= (mark == '*') then return foreign end
-    -- C38: each ends by itself.
+    -- C38: each hold expires by itself.
     if expires * 1000 > now then
       holds.mark = mark
       holds[#holds + 1] = { owner = owner, token = token, expires = tonumber(expires), since = since,
@@ -32,14 +31,14 @@ local function holds_in(value, now)
   return holds
 end
 
--- The same of the lock's key. One of another type is like a foreign client's.
+-- Returns the live holds of the lock's key. A key of another type counts like a foreign client's value.
 local function holds_now(now)
   local value, found = read(lock)
   return found and { mark = '' } or holds_in(value, now)
 end
 
--- C33, C36: the slots of a hold of that kind beside the others, the lowest that are free, as in "0,2"; '' if
--- it has none, nil if it has to wait.
+-- C33, C36: returns the slots for a hold of that kind beside the present holds: the lowest free ones, as in
+-- "0,2"; '' if the kind has no slots, nil if the claim must wait.
 local function fits(holds, kind)
   if kind == '' then return not holds.mark and '' or nil end
   local mark, count = string.match(kind, '^(%*%d*)/?(%d*)$')
@@ -56,22 +55,22 @@ local function fits(holds, kind)
   return #free == count and table.concat(free, ',') or nil
 end
 
--- C33: how many permits the lock has, if that is another number than that of the kind.
+-- C33: returns the number of permits of the lock, if it differs from that of the kind.
 local function conflict(holds, kind)
   local asked = string.match(kind, '^%*(%d+)')
   local held = asked and string.match(holds.mark or '', '%d+')
   return held ~= asked and held or nil
 end
 
--- C22: the time, or one more than the last token where that is more. So tokens grow when the clock steps back, and when
--- the counter is lost or is that of a replica that was behind.
+-- C22: returns the time, or the last token plus one if that is greater. So tokens grow even if the clock steps
+-- back, the counter is lost, or a replica that was behind has an old one.
 local function next_token(now)
   local last = redis.call('GET', fence)
   local counter = last and string.match(last, '^%d+$') and tonumber(last)
-  -- A counter at 0 has counted nothing.
+  -- A counter at 0 has counted no token.
   if not last or counter == 0 then return integer(now) end
   if not counter or counter >= MAX_TOKEN then
-    -- A plain text, since Redis 6 knows no other errors; the dash marks the code.
+    -- A plain text, since Redis 6 supports no other errors; the dash marks the code.
     error('-COUNTER the token counter ' .. fence .. ' holds no token')
   end
   return integer(math.max(counter + 1, now))
@@ -86,17 +85,17 @@ local function leave_queue(owner)
   return redis.call('ZREM', queue, owner)
 end
 
--- Adds a hold to those there are.
+-- Adds a hold to the list.
 local function add(holds, kind, owner, token, ttl_ms, slots, label, now)
   local since = math.floor(now / 1000)
   holds.mark, holds.changed = string.match(kind, '^%*?%d*'), true
   holds.counted = true
-  -- C45: the time of the grant stays with the hold.
+  -- C45: the hold keeps the time of its grant.
   holds[#holds + 1] = { owner = owner, token = token, expires = since + ttl_ms, since = integer(since),
     slots = slots, label = label }
 end
 
--- Takes out the hold of `owner`: 1 if there was one, else 0.
+-- Removes the hold of `owner`; returns 1 if there was one, else 0.
 local function remove(holds, owner)
   for i, hold in ipairs(holds) do
     if hold.owner == owner then
@@ -109,8 +108,8 @@ local function remove(holds, owner)
   return 0
 end
 
--- Writes who holds the lock now. To delete comes first: a server out of memory allows it, and then the rest. Where
--- a token was counted, something is written already.
+-- Writes the holds. The deletion comes first: a server out of memory allows it, and then also the rest. If a
+-- token was counted, the script has already written.
 local function save(holds)
   if not holds.changed then return end
   local first = holds[1]
@@ -129,24 +128,24 @@ local function save(holds)
   redis.call('SET', lock, value, 'PXAT', integer(last))
 end
 
--- C27, C34: lets in those at the head of the queue that fit beside the holds and each other, and tells each of
--- them so. It goes no further than to the first that has to wait, and to `me`, who asks for itself. Returns
--- whether nobody waits before `me`.
+-- C27, C34: lets in the first waiters that fit beside the holds and each other, and notifies each of them. Stops
+-- at the first waiter that must wait, and at `me`, the claim that sent this request. Returns true if nobody waits
+-- before `me`.
 local function serve(holds, now, me)
   while holds.mark ~= '' do
     local owner = redis.call('ZRANGE', queue, '0', '0')[1]
     if not owner or owner == me then return true end
     local ttl_ms, kind, channel, label = wish(owner, now)
-    -- C27: one of a later version keeps its place, and asks by itself.
+    -- C27: a waiter of a later version keeps its place, and asks again by itself.
     if ttl_ms == LATER then return false end
     local slots = ttl_ms and fits(holds, kind)
-    -- C33: who is refused is not waited for. It learns that when it asks.
+    -- C33: a waiter that conflicts delays nobody. Its next request tells it of the conflict.
     if ttl_ms and not slots and not conflict(holds, kind) then return false end
     local token = next_token(now)
     leave_queue(owner)
     if slots then
       remember_token(token)
-      -- P2: made at its token, which is the time or more.
+      -- P2: the time of the grant is its token, which is never below that time.
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token
       if slots ~= '' then message = message .. ':' .. slots end
       -- C28: if nobody listens, the next waiter is served.
@@ -156,8 +155,8 @@ local function serve(holds, now, me)
   return false
 end
 
--- Raises an error again, but not where a key of another type is in the way, or the counter is damaged: that is told to
--- all who ask for the lock, and is no matter of the hold that ends.
+-- Raises an error again, except for a key of another type or a damaged counter: every acquire of the lock reports
+-- those, and they do not affect the hold that ends.
 local function raise(problem)
   local text = tostring(type(problem) == 'table' and problem.err or problem)
   if not string.find(text, 'WRONGTYPE', 1, true) and not string.find(text, 'COUNTER', 1, true) then
@@ -165,8 +164,8 @@ local function raise(problem)
   end
 end
 
--- Lets in who fits now. When the clock is beyond `limit` it must not make a token; then the waiters find what is
--- free by themselves. So they do if they cannot be served: a hold that ends is over all the same.
+-- Lets in the waiters that now fit. A clock beyond `limit` must not make a token; the waiters then find the free
+-- lock by polling. They also poll if serving them failed: the hold ends in any case.
 local function pass_on(holds, now, limit)
   local went_well, problem = true, nil
   if now <= tonumber(limit) then went_well, problem = pcall(serve, holds, now) end
@@ -174,7 +173,8 @@ local function pass_on(holds, now, limit)
   if not went_well then raise(problem) end
 end
 
--- Ends the hold of `owner`, if `owner` holds the lock: 1 if it did, else 0. The lock's value may be known.
+-- Ends the hold of `owner`; returns 1 if there was one, else 0. The caller may pass the lock's value if it has
+-- read it.
 local function release(owner, limit, value)
   local now = server_time()
   local holds = value and holds_in(value, now) or holds_now(now)

@@ -1,6 +1,6 @@
 -- KEYS: (lock, waiters)…
--- -> now, and for each lock {value or nil, ms left or -1, how many waiters are alive, the type of a key that is
--- no lock or ''}
+-- -> now, and for each lock {value or nil, ms left or -1, number of living waiters, type of a key that is no
+-- lock or ''}
 local now, states = server_time(), {}
 for i = 1, #KEYS, 2 do
   local value, found = read(KEYS[i])

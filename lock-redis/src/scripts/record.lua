@@ -1,9 +1,9 @@
--- KEYS: lock, run   ARGV: "owner:token:", token, for how many ms the run is remembered
--- -> 1 if the run is recorded, 0 if the lock is not that hold's any more
+-- KEYS: lock, run   ARGV: "owner:token:", token, lifetime of the record in ms
+-- -> 1 if the run is recorded, 0 if the hold is over
 local hold, token, remember_ms = unpack(ARGV)
 local held = redis.pcall('GET', KEYS[1])
 if type(held) == 'table' then
-  -- A key of another type is no hold. Any other error tells nothing about the lock, and is the answer.
+  -- A key of another type is no hold. Any other error says nothing about the lock, and is returned as the answer.
   return string.find(held.err, 'WRONGTYPE', 1, true) and 0 or held
 end
 -- C42: check and record are one atomic step.

@@ -1,6 +1,6 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: owner, limit of the server's clock
--- `held` is what release_unwanted.lua has read, and `problem` what release_exclusive.lua has met.
--- -> 1 if the owner held the lock, and does no more; 0 if it did not
+-- `held` was read by release_unwanted.lua, and `problem` is an error of release_exclusive.lua.
+-- -> 1 if this ended the owner's hold, 0 if the owner did not hold the lock
 local released = release(ARGV[1], ARGV[2], type(held) == 'string' and held)
 if problem then raise(problem) end
 return released

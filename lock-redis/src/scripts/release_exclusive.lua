@@ -1,7 +1,8 @@
--- The common case of a lock that is waited for, before more is defined: the next one wants it alone as well.
--- `held`, `owner` and `place` are what release_unwanted.lua has found.
+-- The common case of a lock with waiters, before more is defined: the first waiter also wants an exclusive hold.
+-- `held`, `owner` and `place` come from release_unwanted.lua.
 --
--- Tells the next one: the value that the lock has then, and its TTL; false if nobody listens; nil in any other case.
+-- Notifies the first waiter. Returns the new value of the lock and its TTL; false if nobody listens; nil in any
+-- other case.
 local function tell_next()
   local now = tonumber(now_text)
   local ttl_ms, kind, channel, label = wish(owner, now)
@@ -9,7 +10,7 @@ local function tell_next()
   local token = is_common and counted(fence, ARGV[2])
   if not token then return nil end
   redis.call('HDEL', waiters, owner)
-  -- P2: made at its token, which is the time or more.
+  -- P2: the time of the grant is its token, which is never below that time.
   if not told(channel, owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token) then return false end
   -- C45: in ms since 1970.
   return owner .. ':' .. token .. ':' .. string.sub(now_text, 1, -4) .. ':' .. label, ttl_ms

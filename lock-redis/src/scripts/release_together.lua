@@ -1,7 +1,6 @@
--- Gives back those of many locks of which each is the common case: the owner holds it, and nobody waits for it.
--- The others are left as they are.
--- KEYS: each lock, whose queue is named after it   ARGV: the owner of each
--- -> of each 1 if the owner held it, and does no more; or false if it was left
+-- Releases each lock that its owner holds and that has no waiters; skips the rest.
+-- KEYS: each lock; the script derives the name of its queue   ARGV: the owner of each
+-- -> for each lock 1 if this ended the owner's hold, or false if it was skipped
 local queues, answers, ended = {}, {}, {}
 for i = 1, #KEYS do queues[i] = '{' .. KEYS[i] .. '}:queue' end
 

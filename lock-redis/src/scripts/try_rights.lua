@@ -1,9 +1,9 @@
--- Tries each command that the scripts run. A server refuses what a user may not run before it looks at anything else.
--- ARGV: a key that is nobody's, which is left to expire; a channel of the client
+-- Tries each command that the scripts run. A server checks the user's rights before anything else.
+-- ARGV: an unused key, which expires by itself; a channel of the client
 -- -> the commands that the user may not run, and '&leasehold-*' if it may not publish to the channel
 local key, channel = unpack(ARGV)
 local trials = {
-  -- The key is a string then, so that what is for other types changes nothing.
+  -- From here on the key is a string, so that commands for other types change nothing.
   { 'SET', key, '1', 'PX', '1000' }, { 'GET', key }, { 'GETEX', key }, { 'MGET', key }, { 'SETRANGE', key, '0', '1' },
   { 'INCR', key }, { 'INCRBY', key, '1' }, { 'EXISTS', key }, { 'TYPE', key }, { 'PTTL', key },
   { 'ZADD', key, '1', 'x' }, { 'ZCARD', key }, { 'ZPOPMIN', key }, { 'ZRANGE', key, '0', '0' }, { 'ZRANK', key, 'x' },
@@ -19,7 +19,7 @@ local refused = {}
 for _, trial in ipairs(trials) do
   local answer = redis.pcall(unpack(trial))
   local text = type(answer) == 'table' and answer.err or ''
-  -- As Redis 6 and 7.0, and as later versions say it.
+  -- Texts of Redis 6 and 7.0, and of later versions.
   if string.find(text, "can't run this command", 1, true) or string.find(text, 'permissions to run', 1, true) then
     refused[#refused + 1] = trial[1] == 'PUBSUB' and 'PUBSUB|NUMSUB' or trial[1]
   elseif trial[1] == 'PUBLISH' and string.find(text, ' channel', 1, true) then

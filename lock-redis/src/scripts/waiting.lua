@@ -1,15 +1,15 @@
--- Waiters of a lock, and the telling of their grants. It is for scripts whose KEYS begin with these four.
+-- Waiters of a lock, and the messages about their grants. For scripts whose KEYS begin with these four.
 local lock, fence, queue, waiters = unpack(KEYS)
 
--- The bounds: scripts.rs puts the numbers in. What commands are given is text: Lua takes long to write a number.
-local UNCLAIMED_MS = '@unclaimed_ms@' -- a pushed grant lasts no longer until its holder renews it
-local QUEUE_MS = '@queue_ms@' -- a queue outlasts the last look of a waiter for so long
-local LIVENESS = @liveness_us@ -- a waiter that was silent for longer is taken for dead
-local POLLED = '@polled@' -- stands for the channel of a waiter that looks for itself
-local LATER = '' -- stands for the TTL of a waiter whose entry a later version has written
+-- The bounds; scripts.rs fills in the numbers. Arguments of commands are text, since Lua formats numbers slowly.
+local UNCLAIMED_MS = '@unclaimed_ms@' -- longest life of a pushed grant until its holder renews it
+local QUEUE_MS = '@queue_ms@' -- lifetime of a queue after the last look of a waiter
+local LIVENESS = @liveness_us@ -- a waiter that was silent for longer counts as dead
+local POLLED = '@polled@' -- in place of the channel of a waiter that polls
+local LATER = '' -- in place of the TTL of a waiter whose entry a later version wrote
 
--- Returns the wish of a waiter: TTL, kind, channel, label; nil if it is dead, LATER if this version cannot tell. In
--- every version an entry begins with the time of its waiter's last look.
+-- Returns a waiter's wish: TTL, kind, channel, label; nil if it is dead, LATER if this version cannot read it. In
+-- every version an entry begins with the time of the waiter's last look.
 local function wish(owner, now)
   local entry = redis.call('HGET', waiters, owner) or ''
   local seen, rest = string.match(entry, '^(%d+):(.*)$')
@@ -20,10 +20,11 @@ local function wish(owner, now)
   return ttl_ms, kind, channel, label
 end
 
--- C28: tells a waiter of its grant: whether anybody listens. If nobody does, its connection is gone. A server passes
--- messages on to its replicas, and to all servers of its cluster, but counts its own listeners. So a message that counts
--- for nothing must not be sent: a waiter that listens elsewhere would believe it. An empty message is for nobody, and
--- takes no right but that to publish. In a cluster it would go to all servers.
+-- C28: sends a waiter the message about its grant; returns true if anybody listens. If nobody does, the waiter's
+-- connection is gone. A server forwards messages to its replicas and to the other servers of its cluster, but
+-- counts only its own listeners. So the grant must not be sent before a listener is counted: a waiter that
+-- listens elsewhere would believe it. The empty message reaches no waiter, and needs no right except to publish.
+-- In a cluster it would go to all servers, so the listeners are counted by PUBSUB there.
 local function told(channel, message)
   if channel == POLLED then return true end
   local listeners = @spread@ and redis.call('PUBSUB', 'NUMSUB', channel)[2] or redis.call('PUBLISH', channel, '')

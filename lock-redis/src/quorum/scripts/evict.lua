@@ -1,4 +1,4 @@
--- KEYS: lock, waiting, next   ARGV: first 8 digits of the owner, or '' for anybody
+-- KEYS: lock, waiting, next   ARGV: first 8 digits of the owner, or '' for any owner
 -- -> {value, ms left or -1, now in µs} of the hold that it ended; nil if there was none
 local lock, waiting, next = unpack(KEYS)
 local value, found = read(lock)

@@ -1,16 +1,16 @@
 -- KEYS: lock, fence, waiting, next, withdrawn
 -- ARGV: owner, the last ballot of its claim or '0', channel or '', '1' to wake the next waiter, '1' to leave a mark
--- -> 1 if the owner held the lock here, and does no more; 0 if it did not
+-- -> 1 if this ended the owner's hold here, 0 if the owner did not hold the lock here
 local lock, fence, waiting, next, withdrawn = unpack(KEYS)
 local owner, ballot, channel, wakes, marks = unpack(ARGV)
 local value = read(lock)
 local token = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
--- The end of a failed attempt may come after a later attempt of the same claim was granted.
+-- The end of a failed attempt may arrive after a later attempt of the same claim was granted.
 local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
--- Writes that a server out of memory allows come first: after the first write it allows the rest.
+-- Writes that a server out of memory allows come first; then it also allows the rest.
 if held then redis.call('DEL', lock) end
 local left, problem = pcall(redis.call, 'ZREM', waiting, owner .. ':' .. channel)
--- C19: a vote for this ballot that is asked for later, or comes late, is stale.
+-- C19: a later request for a vote on this ballot is stale, and so is a late one.
 lift(fence, ballot)
 if marks == '1' then redis.call('SET', withdrawn, '', 'PX', '@withdrawn_ms@') end
 if wakes == '1' and (held or redis.call('GET', next) == owner) then raise(pcall(wake, waiting, next)) end

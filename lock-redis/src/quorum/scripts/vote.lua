@@ -1,27 +1,27 @@
 -- KEYS: lock, fence, waiting, next, withdrawn; of the voter: run, out, held, high, floor
--- ARGV: which run of the server this is, owner, ballot, TTL in ms, label, channel of a waiter or ''
+-- ARGV: the server's current run, owner, ballot, TTL in ms, label, channel of a waiter or ''
 -- -> {'granted', token}; {'stale', counter}; {'busy', value, ms left or -1}; {'out', ms left}; {'new'};
 -- {'withdrawn'}; {'no lock', type of the key}
 local lock, fence, waiting, next, withdrawn, run, out, held, high, floor = unpack(KEYS)
 local this_run, owner, ballot, ttl_ms, label, channel = unpack(ARGV)
--- A server that restarted, or lost its data, does not vote until it is let in, and its time is over.
+-- A server that restarted or lost its data does not vote until it is let in, and its time out is over.
 if redis.call('GET', run) ~= this_run then return { 'new' } end
 if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
   if redis.call('EXISTS', out) == 1 then return { 'out', integer(redis.call('PTTL', out)) } end
-  -- C19: a request that comes after its withdrawal is refused.
+  -- C19: a request that arrives after its withdrawal is refused.
   if redis.call('EXISTS', withdrawn) == 1 then return { 'withdrawn' } end
   local value, found = read(lock)
-  -- C49: no client of locks has written a key of another type.
+  -- C49: a key of another type is not written by clients of locks.
   if found then return { 'no lock', found } end
   local own = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
   if own == ballot then
-    -- C16: a repeat finds its own vote.
+    -- C16: a repeated request finds its own vote.
     if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
     outlast(held, ttl_ms)
     return { 'granted', ballot }
   end
-  -- S3: what an earlier attempt of the owner left does not count: it may be given back at any time. A greater ballot
-  -- takes its place.
+  -- S3: a vote for an earlier attempt of the owner does not count: it may be given back at any time. A greater
+  -- ballot replaces it.
   if own then value = false end
   local woken = redis.call('GET', next)
   if value or (woken and woken ~= owner) then
@@ -33,7 +33,7 @@ if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
     return { 'busy', value or woken, integer(redis.call('PTTL', value and lock or next)) }
   end
 end
--- C22: a voter grants ballots that grow, and no other.
+-- C22: a voter only grants ballots that grow.
 local counter = math.max(number_at(fence), number_at(floor))
 if tonumber(ballot) <= counter then return { 'stale', integer(counter) } end
 local time = redis.call('TIME')
@@ -45,9 +45,9 @@ if number_at(high) < tonumber(ballot) then redis.call('SET', high, ballot) end
 outlast(held, ttl_ms)
 redis.call('DEL', next)
 if channel ~= '' then redis.call('ZREM', waiting, owner .. ':' .. channel) end
--- C45: in ms since 1970. The server puts no zeros before the microseconds.
+-- C45: in ms since 1970. The server does not pad the microseconds with zeros.
 local micros = string.rep('0', 6 - #time[2]) .. time[2]
 local value = owner .. ':' .. ballot .. ':' .. time[1] .. string.sub(micros, 1, 3) .. ':' .. label
--- C29: the key that any client of Redis takes as a lock. No other has it.
+-- C29: the key that other Redis clients use as a lock. It is free here.
 redis.call('SET', lock, value, 'PX', ttl_ms)
 return { 'granted', ballot }
