@@ -1,4 +1,4 @@
-//! An authority of a test's own, and what it signed.
+//! A certificate authority for one test, and the certificates that it signed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,11 +9,11 @@ use tempfile::TempDir;
 use crate::process::new_folder;
 use crate::process::require;
 
-/// For one test, so a month is plenty; platforms refuse certificates that live for years.
+/// A month, which is plenty for a test; platforms refuse certificates that live for years.
 const DAYS: &str = "30";
 
-/// Texts of the two certificates. Ours, because the system's own file differs between systems. A server is a client of
-/// other servers.
+/// Configuration of the two certificates. The system's own file differs between systems. The server's certificate
+/// also names it a client, since it connects to other servers.
 const CONFIG: &str = "\
 [req]
 distinguished_name = nobody
@@ -36,7 +36,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them.
+    /// Makes the certificates.
     ///
     /// # Panics
     /// If `openssl` is not installed.
@@ -51,7 +51,7 @@ impl Certificates {
         self.folder.path().join("ca.crt")
     }
 
-    /// The settings of a Redis server that speaks TLS at `port`, with other servers too.
+    /// Returns the settings of a Redis server that speaks TLS at `port`, also with other servers.
     pub(crate) fn settings(&self, port: u16) -> Vec<(&'static str, String)> {
         let file = |name| self.folder.path().join(name).display().to_string();
         vec![
@@ -65,7 +65,7 @@ impl Certificates {
     }
 }
 
-/// Settings as the arguments of a server.
+/// Converts settings to arguments of a server.
 pub(crate) fn arguments(settings: &[(&str, String)]) -> Vec<String> {
     settings.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
 }

@@ -1,21 +1,21 @@
-//! Several etcd servers that are one store.
+//! A cluster of etcd servers.
 
 use std::time::Duration;
 
 use super::etcd_server::{EtcdServer, Member, PORTS_TRIED, is_port_taken};
 use crate::eventually;
 
-/// An election takes one to two seconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; an election takes one to two seconds.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A cluster of real `etcd` servers, each of which can be disturbed by itself.
+/// A cluster of real `etcd` servers. A test can disturb each of them separately.
 #[derive(Debug)]
 pub struct EtcdCluster {
     members: Vec<EtcdServer>,
 }
 
 impl EtcdServer {
-    /// Starts a cluster of as many members, three as a rule, and returns once each takes writes.
+    /// Starts a cluster of `count` members, usually three, and returns once each takes writes.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -30,7 +30,7 @@ impl EtcdServer {
         panic!("no free ports in {PORTS_TRIED} tries");
     }
 
-    /// The member's own id, and that of the leader it knows; 0 for none.
+    /// Returns the member's id, and the id of the leader that it knows; 0 if it knows none.
     fn ids(&self) -> Option<(u64, u64)> {
         let status = self.try_ctl(&["endpoint", "status", "-w", "fields"]).ok()?;
         let field = |name: &str| {
@@ -43,30 +43,28 @@ impl EtcdServer {
 }
 
 impl EtcdCluster {
-    /// Where clients connect: `etcd://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/`.
+    /// Returns the URL for clients: `etcd://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/`.
     pub fn url(&self) -> String {
         let address = |member: &EtcdServer| member.addr().to_string();
         let addresses: Vec<String> = self.members.iter().map(address).collect();
         format!("etcd://{}/", addresses.join(","))
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> &[EtcdServer] {
         &self.members
     }
 
-    /// One member, to disturb.
+    /// Returns one member, for a test to disturb.
     ///
-    /// # Panics
-    /// If there is none with that number.
+    /// # Panics If no member has that number.
     pub fn member(&mut self, number: usize) -> &mut EtcdServer {
         &mut self.members[number]
     }
 
-    /// The number of the member that leads, once there is one. All members that run must answer.
+    /// Waits for a leader, and returns its number. All running members must answer.
     ///
-    /// # Panics
-    /// If there is none for twenty seconds.
+    /// # Panics If there is no leader for twenty seconds.
     pub async fn leader(&self) -> usize {
         let mut leads = None;
         eventually("a member leads", LIMIT, async || {

@@ -1,4 +1,4 @@
-//! An etcd server of one's own.
+//! An etcd server for tests.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,43 +20,42 @@ use crate::process::new_folder;
 use crate::process::require;
 use crate::process::signal;
 
-/// A server leads within a second; this is for a machine that is very busy.
+/// Limit for a very busy machine; a server leads within a second.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Longest time of one look at a server's health.
+/// Longest wait for one look at a server's health.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Number of sets of ports that are tried. A port seldom is taken between the choice and the start.
+/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
 pub(crate) const PORTS_TRIED: usize = 5;
 
-/// A real `etcd` with ports and a folder of its own, alone or as a member of an
-/// [`EtcdCluster`](crate::EtcdCluster).
+/// A real `etcd` with its own ports and folder, alone or as a member of an [`EtcdCluster`](crate::EtcdCluster).
 ///
-/// It is killed when the value is dropped, and also when the test process ends in any other way.
-/// Its data is on disk, so it survives [`restart`](Self::restart). Starting takes about a second:
-/// tests that need no server of their own share one.
+/// Dropping the value kills the server. It also ends with the test process, however that ends. The server's data
+/// is on disk, so it survives [`restart`](Self::restart). Starting takes about a second, so tests that can share
+/// a server do.
 #[derive(Debug)]
 pub struct EtcdServer {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     process: Tethered,
     member: Member,
     password: Option<String>,
     folder: TempDir,
 }
 
-/// Settings that stay when a server is started again.
+/// Settings that a restart keeps.
 #[derive(Clone, Debug)]
 pub(crate) struct Member {
     name: String,
     ports: Ports,
     tls: bool,
-    /// Every member's name and address for its peers.
+    /// Name and peer address of every member.
     cluster: String,
     args: Vec<String>,
 }
 
-/// Where a server listens: for clients, for its peers, and for questions about its health, which
-/// are answered without TLS.
+/// Ports of a server: for clients, for its peers, and for requests about its health, which it answers without
+/// TLS.
 #[derive(Clone, Copy, Debug)]
 struct Ports {
     client: u16,
@@ -91,7 +90,7 @@ impl EtcdServer {
         Self::start_alone(&[], true).await
     }
 
-    /// Starts a server that wants a user and a password; ours is `root` with `password`, and may do
+    /// Starts a server that requires a user and a password. The user `root` has `password`, and may do
     /// everything. Add others by [`ctl`](Self::ctl).
     ///
     /// # Panics
@@ -118,7 +117,7 @@ impl EtcdServer {
         panic!("no free ports in {PORTS_TRIED} tries");
     }
 
-    /// Starts all members of a cluster, and waits until each takes writes. The error is a log.
+    /// Starts all members of a cluster, and waits until each takes writes. The error is the log of a member.
     pub(crate) async fn start_all(members: Vec<Member>) -> Result<Vec<Self>, String> {
         let mut servers = Vec::new();
         for member in members {
@@ -135,8 +134,8 @@ impl EtcdServer {
         Ok(servers)
     }
 
-    /// Where clients connect: `etcd://127.0.0.1:…/`, or `etcds://localhost:…/`, with user and
-    /// password if it wants them.
+    /// Returns the URL for clients: `etcd://127.0.0.1:…/`, or `etcds://localhost:…/`, with user and password if
+    /// the server requires them.
     pub fn url(&self) -> String {
         let port = self.port();
         match (&self.password, self.member.tls) {
@@ -146,27 +145,27 @@ impl EtcdServer {
         }
     }
 
-    /// The address for clients, as a [`Proxy`](crate::Proxy) wants it.
+    /// Returns the address for clients, such as for a [`Proxy`](crate::Proxy).
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port()).into()
     }
 
-    /// The port for clients.
+    /// Returns the port for clients.
     pub fn port(&self) -> u16 {
         self.member.ports.client
     }
 
-    /// The process id; another one after [`restart`](Self::restart).
+    /// Returns the process id; it changes with [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// The server's folder, where it writes what it keeps.
+    /// Returns the server's folder, which has its files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The authority's certificate, a PEM file, of a server with TLS.
+    /// Returns the path of the authority's certificate, a PEM file, for a server with TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
     }
@@ -176,23 +175,20 @@ impl EtcdServer {
         read_log(self.folder.path())
     }
 
-    /// Runs one command of `etcdctl` on this server, logged in if it wants a password, and returns
-    /// what it prints: `ctl(&["get", "--prefix", "a/"])`.
+    /// Runs one command of `etcdctl` on this server, logged in if it requires a password, and returns the output:
+    /// `ctl(&["get", "--prefix", "a/"])`.
     ///
     /// # Panics
-    /// If the command fails, with what it said.
+    /// If the command fails; the message has the output.
     pub fn ctl(&self, command: &[&str]) -> String {
         self.try_ctl(command).unwrap_or_else(|said| panic!("etcdctl {command:?}: {said}"))
     }
 
-    /// As [`ctl`](Self::ctl), but a failure is an error: what `etcdctl` said. It gives a server that
-    /// does not answer five seconds.
+    /// Like [`ctl`](Self::ctl), but a failure is an error. Waits at most five seconds for the server.
     ///
-    /// # Errors
-    /// What `etcdctl` said.
+    /// # Errors The error output of `etcdctl`.
     ///
-    /// # Panics
-    /// If `etcdctl` is not installed, with what to install.
+    /// # Panics If `etcdctl` is not installed; the message says how to install it.
     pub fn try_ctl(&self, command: &[&str]) -> Result<String, String> {
         require("etcdctl", "etcd-client", "etcd");
         let scheme = if self.member.tls { "https" } else { "http" };
@@ -210,7 +206,7 @@ impl EtcdServer {
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
     }
 
-    /// The server's metrics, in Prometheus' format.
+    /// Returns the server's metrics, in Prometheus' format.
     ///
     /// # Panics
     /// If the server does not answer.
@@ -218,26 +214,26 @@ impl EtcdServer {
         ask(self.member.ports.health, "/metrics").await.expect("the server tells its metrics")
     }
 
-    /// Kills the server (SIGKILL), stopped or not; it is gone when this returns.
+    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
     pub fn kill(&mut self) {
         self.process.end();
     }
 
-    /// Stops the server (SIGSTOP): connections stay open, and nothing is answered.
+    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
     pub fn stop(&self) {
         signal::stop(self.pid());
     }
 
-    /// Lets a stopped server go on (SIGCONT).
+    /// Continues a stopped server (SIGCONT).
     pub fn cont(&self) {
         signal::cont(self.pid());
     }
 
-    /// Kills the server if it runs and starts it again, on the same ports and with the same data.
-    /// A member of a cluster takes writes only while a majority runs.
+    /// Kills the server if it runs and starts it again, on the same ports and with the same data. A member of a
+    /// cluster takes writes only while a majority runs.
     ///
     /// # Panics
-    /// If it takes no writes within twenty seconds, with its log.
+    /// If it takes no writes within twenty seconds; the message has its log.
     pub async fn restart(&mut self) {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -266,13 +262,13 @@ impl EtcdServer {
     async fn is_healthy(&self) -> bool {
         let look = timeout(LOOK, ask(self.member.ports.health, "/health")).await;
         let healthy = look.is_ok_and(|said| said.is_ok_and(|said| said.contains("\"true\"")));
-        // `"health":"true"` means that a write went through. Another server may have the port.
+        // `"health":"true"` means that a write succeeded. Another server may have taken the port.
         healthy && signal::is_running(self.pid())
     }
 }
 
 impl Member {
-    /// As many members of one new cluster, on ports that were free a moment ago.
+    /// Creates the settings of `count` members of a new cluster, on ports that were just free.
     pub(crate) fn group(count: usize, args: &[&str]) -> Vec<Self> {
         let port = |_| Ports { client: free_port(), peer: free_port(), health: free_port() };
         let ports: Vec<Ports> = (0..count).map(port).collect();
@@ -313,7 +309,7 @@ impl Member {
     }
 }
 
-/// Asks a server for its own account.
+/// Sends a GET request to a server, and returns its response.
 async fn ask(port: u16, path: &str) -> std::io::Result<String> {
     let mut connection = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
     connection.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await?;

@@ -1,4 +1,4 @@
-//! Real servers of one's own, which end with the test, even when it is killed.
+//! Real servers for tests. They end with the test, even if it is killed.
 
 mod certificates;
 mod etcd_cluster;

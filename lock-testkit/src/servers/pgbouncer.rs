@@ -1,4 +1,4 @@
-//! A transaction pooler before a Postgres server.
+//! A transaction pooler in front of a Postgres server.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,32 +19,33 @@ use crate::process::signal;
 /// Limit for a very busy machine; pgbouncer answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of ports that are tried. A port seldom is taken between the choice and the start.
+/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// A real `pgbouncer` that pools by transaction: two statements of a client may run in two sessions
-/// of the server, and what one sets or listens to is lost to the other.
+/// A real `pgbouncer` in transaction mode. Two statements of a client may run in two sessions of the server, so a
+/// setting or a LISTEN of one statement is lost to the next.
 ///
-/// It ends when the value is dropped, and also when the test process ends in any other way.
+/// The pooler ends when the value is dropped. It also ends with the test process, however that ends.
 #[derive(Debug)]
 pub struct PgBouncer {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     _process: Tethered,
     port: u16,
     _folder: TempDir,
 }
 
 impl PgBouncer {
-    /// Starts a pooler before `server`, with at most 20 connections to it.
+    /// Starts a pooler in front of `server`, with at most 20 connections to it.
     ///
     /// # Panics
-    /// If `pgbouncer` is not installed, with what to install; if it does not answer within a
-    /// minute, with its log.
+    /// If `pgbouncer` is not installed (the message says how to install it), or if it does not answer within a
+    /// minute (the message has its log).
     pub async fn start(server: &PostgresServer) -> Self {
         Self::start_with(server, &[]).await
     }
 
-    /// Starts a pooler with more settings, such as `default_pool_size = 2`. They go after our own, so they win.
+    /// Starts a pooler with more settings, such as `default_pool_size = 2`. They come after the default ones, and
+    /// override them.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -72,12 +73,12 @@ impl PgBouncer {
         panic!("no free port in {PORTS_TRIED} tries");
     }
 
-    /// Where clients connect: `postgres://postgres@127.0.0.1:…/postgres`.
+    /// Returns the URL for clients: `postgres://postgres@127.0.0.1:…/postgres`.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
 
-    /// The address.
+    /// Returns the address for clients.
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
@@ -100,7 +101,7 @@ fn settings(server: &PostgresServer, port: u16) -> String {
     )
 }
 
-/// Returns true if it listens before it ends.
+/// Returns true if the pooler listens before it ends.
 async fn listens(port: u16, pid: u32) -> bool {
     let deadline = Instant::now() + LIMIT;
     while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
@@ -112,7 +113,7 @@ async fn listens(port: u16, pid: u32) -> bool {
     signal::is_running(pid)
 }
 
-/// Debian puts it where only root looks.
+/// Returns the path of the program. Debian puts it in a folder that only root has in its path.
 fn program() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let places = std::env::split_paths(&path).chain(["/usr/sbin".into()]);

@@ -1,4 +1,4 @@
-//! A Postgres server of one's own.
+//! A Postgres server for tests.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,16 +18,16 @@ use crate::process::Tethered;
 use crate::process::new_folder;
 use crate::process::signal;
 
-/// A server answers within a second; this is for a machine that is very busy.
+/// Limit for a very busy machine; a server answers within a second.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// Number of ports that are tried. A port seldom is taken between the choice and the start.
+/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// Where packages of several versions are installed beside each other.
+/// Folder in which packages of several versions are installed.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// Our defaults. Shared memory is in files of the server's own folder, so that none outlives it.
+/// Default settings. Shared memory is in files of the server's folder, so that none outlives the server.
 const SETTINGS: [&str; 10] = [
     "fsync=off",
     "full_page_writes=off",
@@ -41,16 +41,15 @@ const SETTINGS: [&str; 10] = [
     "log_line_prefix=%m [%p] ",
 ];
 
-/// A real `postgres` with a port and a folder of its own, where everyone is let in as `postgres`
-/// without a password.
+/// A real `postgres` with its own port and folder, which lets everyone in as `postgres` without a password.
 ///
-/// It ends when the value is dropped, and also when the test process ends in any other way. Its data
-/// survives [`restart`](Self::restart). Starting takes about two seconds: tests that need no server
-/// of their own share one. It does not wait for disks unless it is started with `fsync=on`. Where we
-/// are root, it runs as the user `postgres`.
+/// The server ends when the value is dropped. It also ends with the test process, however that ends. Its data
+/// survives [`restart`](Self::restart). Starting takes about two seconds, so tests that can share a server do. It
+/// does not wait for disks unless it is started with `fsync=on`. If the test runs as root, the server runs as the
+/// user `postgres`.
 #[derive(Debug)]
 pub struct PostgresServer {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     process: Tethered,
     port: u16,
     settings: Vec<String>,
@@ -61,13 +60,14 @@ impl PostgresServer {
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
     ///
     /// # Panics
-    /// If Postgres is not installed, with what to install; if it does not answer within 30 seconds,
-    /// with its log.
+    /// If Postgres is not installed (the message says how to install it), or if it does not answer within 30
+    /// seconds (the message has its log).
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// Starts a server with more settings, such as `fsync=on`. They go after our own, so they win.
+    /// Starts a server with more settings, such as `fsync=on`. They come after the default ones, and override
+    /// them.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -80,7 +80,7 @@ impl PostgresServer {
         Self::launch_on_any_port(folder, owned(settings)).await
     }
 
-    /// Starts a standby of this server: a copy that follows it, and takes no writes.
+    /// Starts a standby of this server: a copy that follows it and takes no writes.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -107,32 +107,32 @@ impl PostgresServer {
         panic!("no free port in {PORTS_TRIED} tries");
     }
 
-    /// Where clients connect: `postgres://postgres@127.0.0.1:…/postgres`.
+    /// Returns the URL for clients: `postgres://postgres@127.0.0.1:…/postgres`.
     pub fn url(&self) -> String {
         self.url_as("postgres", "postgres")
     }
 
-    /// Where another user (`name` or `name:password`) connects to a database.
+    /// Returns the URL of a database for another user (`name` or `name:password`).
     pub fn url_as(&self, user: &str, database: &str) -> String {
         format!("postgres://{user}@127.0.0.1:{}/{database}", self.port)
     }
 
-    /// The address, as a [`Proxy`](crate::Proxy) wants it.
+    /// Returns the address for clients, such as for a [`Proxy`](crate::Proxy).
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The port.
+    /// Returns the port for clients.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The process id of the server's first process; another one after [`restart`](Self::restart).
+    /// Returns the process id of the server's first process; it changes with [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// The folder of the server's data and settings.
+    /// Returns the folder of the server's data and settings.
     pub fn folder(&self) -> PathBuf {
         data(&self.folder)
     }
@@ -142,15 +142,15 @@ impl PostgresServer {
         read_log(self.folder.path())
     }
 
-    /// Runs SQL as `postgres` and returns its output: a line a row, columns apart by `|`.
+    /// Runs SQL as `postgres` and returns the output: one line per row, columns separated by `|`.
     ///
     /// # Panics
-    /// If it fails, with what `psql` says.
+    /// If it fails; the message has the error of `psql`.
     pub fn psql(&self, sql: &str) -> String {
         self.try_psql(sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
     }
 
-    /// Runs SQL as `postgres`; the error is what `psql` says.
+    /// Runs SQL as `postgres`; the error is that of `psql`.
     ///
     /// # Errors
     /// If the server cannot be reached or refuses.
@@ -158,7 +158,7 @@ impl PostgresServer {
         psql(self.port, sql)
     }
 
-    /// Wants a password (SCRAM) from everyone but `postgres` from now on.
+    /// Requires a password (SCRAM) from now on, except for the user `postgres`.
     ///
     /// # Panics
     /// If the server does not take the new rules.
@@ -170,9 +170,9 @@ impl PostgresServer {
         self.psql("SELECT pg_reload_conf()");
     }
 
-    /// Stops all processes of the server (SIGSTOP): connections stay open, and nothing is answered.
+    /// Stops all processes of the server (SIGSTOP): connections stay open, and it answers nothing.
     pub fn stop(&self) {
-        // The parent first, which could start more.
+        // Stops the parent first, since it could start more processes.
         signal::stop(self.pid());
         children(self.pid())
             .into_iter()
@@ -180,7 +180,7 @@ impl PostgresServer {
             .for_each(signal::stop);
     }
 
-    /// Lets a stopped server go on (SIGCONT).
+    /// Continues a stopped server (SIGCONT).
     pub fn cont(&self) {
         children(self.pid())
             .into_iter()
@@ -189,8 +189,8 @@ impl PostgresServer {
         signal::cont(self.pid());
     }
 
-    /// Kills all processes of the server (SIGKILL), stopped or not, as a crash of its machine would;
-    /// they are gone when this returns.
+    /// Kills all processes of the server (SIGKILL), also stopped ones, like a crash of its machine; they have
+    /// ended when this returns.
     pub fn kill(&mut self) {
         let mut family = vec![self.pid()];
         signal::stop(self.pid());
@@ -199,7 +199,7 @@ impl PostgresServer {
         self.process.end();
     }
 
-    /// Ends the server at once without a checkpoint (SIGQUIT), as `pg_ctl -m immediate stop` does.
+    /// Ends the server at once without a checkpoint (SIGQUIT), like `pg_ctl -m immediate stop`.
     pub fn stop_immediately(&mut self) {
         self.process.end();
     }
@@ -207,7 +207,7 @@ impl PostgresServer {
     /// Ends the server at once if it runs, and starts it again on the same port with its data.
     ///
     /// # Panics
-    /// If it does not answer within 30 seconds, with its log.
+    /// If it does not answer within 30 seconds; the message has its log.
     pub async fn restart(&mut self) {
         self.stop_immediately();
         let deadline = Instant::now() + LIMIT;
@@ -226,7 +226,8 @@ impl PostgresServer {
     }
 }
 
-/// Returns true if a process of the server before still has its port or its memory. Killed processes end one by one.
+/// Returns true if a process of the previous server still has the port or the memory. Killed processes end one by
+/// one.
 fn is_still_ending(log: &str) -> bool {
     ["Address already in use", "pre-existing shared memory block"]
         .iter()
@@ -255,7 +256,7 @@ async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethere
     Ok(process)
 }
 
-/// Returns true if our server answers, and not another that has the port.
+/// Returns true if this server answers, and not another that took the port.
 fn answers(port: u16, folder: &Path) -> bool {
     let ready = read_log(folder).contains("ready to accept");
     ready
@@ -275,10 +276,9 @@ fn psql(port: u16, sql: &str) -> Result<String, String> {
     }
 }
 
-/// A program of the Postgres whose folder is on the path, else of the newest package.
+/// Returns the path of a Postgres program: from the folder on the path, otherwise from the newest package.
 ///
-/// # Panics
-/// If there is none, with what to install.
+/// # Panics If there is none; the message says how to install it.
 pub(crate) fn program(name: &str) -> PathBuf {
     let mut versions: Vec<_> = fs::read_dir(VERSIONS).into_iter().flatten().flatten().collect();
     versions.sort_by_key(|version| version.file_name().to_string_lossy().parse::<u32>().ok());
@@ -295,12 +295,12 @@ pub(crate) fn program(name: &str) -> PathBuf {
     })
 }
 
-/// A command of Postgres, as a user that it accepts: it refuses root.
+/// Creates a command of Postgres, as a user that it accepts: Postgres refuses root.
 fn as_user(name: &str) -> Command {
     as_someone_else(program(name))
 }
 
-/// A command, as the user `postgres` where we are root.
+/// Creates a command; if the test runs as root, the command runs as the user `postgres`.
 pub(crate) fn as_someone_else(program: impl AsRef<OsStr>) -> Command {
     if !rustix::process::geteuid().is_root() {
         return Command::new(program);
@@ -310,7 +310,7 @@ pub(crate) fn as_someone_else(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// A new folder that belongs to the user of [`as_someone_else`].
+/// Creates a folder that belongs to the user of [`as_someone_else`].
 pub(crate) fn folder_of_the_user() -> TempDir {
     let folder = new_folder();
     if rustix::process::geteuid().is_root() {
@@ -325,7 +325,7 @@ pub(crate) fn folder_of_the_user() -> TempDir {
     folder
 }
 
-/// The processes that `parent` started.
+/// Returns the ids of the processes that `parent` started.
 fn children(parent: u32) -> Vec<u32> {
     let output = Command::new("ps").args(["-A", "-o", "pid=", "-o", "ppid="]).output();
     let listing = String::from_utf8_lossy(&output.expect("ps can be run").stdout).into_owned();

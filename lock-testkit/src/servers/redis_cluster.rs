@@ -1,4 +1,4 @@
-//! Several Redis servers that are one cluster.
+//! A Redis Cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::process::signal;
 
 const PRIMARIES: usize = 3;
 
-/// Each primary has one replica.
+/// One replica for each primary.
 const SERVERS: usize = 2 * PRIMARIES;
 
 const SLOTS: usize = 16384;
 
-/// A cluster takes two seconds to be ready, and a failover a few time-outs of its servers; this is for a machine that
-/// is very busy.
+/// Limit for a very busy machine; a cluster is ready after two seconds, and a failover takes a few time-outs of
+/// its servers.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A cluster of three primaries and three replicas, each of which can be disturbed by itself. A primary that dies stops
-/// its own slots alone. It needs Redis 7.
+/// A cluster of three primaries and three replicas. A test can disturb each of them separately. The death of a
+/// primary stops only its own slots. Needs Redis 7.
 #[derive(Debug)]
 pub struct RedisCluster {
     servers: Vec<RedisServer>,
@@ -32,8 +32,8 @@ pub struct RedisCluster {
 }
 
 impl RedisCluster {
-    /// Starts a cluster, and returns once all of its servers agree that it is complete. A primary that is silent
-    /// for `node_timeout` is replaced by its replica.
+    /// Starts a cluster, and returns once all servers agree that it is complete. A replica replaces a primary
+    /// that is silent for `node_timeout`.
     ///
     /// # Panics
     /// As [`RedisServer::start`], and if the servers do not agree within thirty seconds.
@@ -41,7 +41,8 @@ impl RedisCluster {
         Self::launch(node_timeout, None).await
     }
 
-    /// The same of servers that speak TLS with each other, and with clients that trust [`ca_path`](Self::ca_path).
+    /// Like [`start`](Self::start), with servers that speak TLS with each other, and with clients that trust
+    /// [`ca_path`](Self::ca_path).
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
@@ -61,7 +62,7 @@ impl RedisCluster {
         cluster
     }
 
-    /// Where clients connect: `redis-cluster://127.0.0.1:…,127.0.0.1:…`, or `rediss-cluster://…` with TLS.
+    /// Returns the URL for clients: `redis-cluster://127.0.0.1:…,127.0.0.1:…`, or `rediss-cluster://…` with TLS.
     pub fn url(&self) -> String {
         let address = |server: &RedisServer| format!("127.0.0.1:{}", server.announced_port());
         let addresses: Vec<String> = self.servers.iter().map(address).collect();
@@ -69,28 +70,26 @@ impl RedisCluster {
         format!("{scheme}-cluster://{}", addresses.join(","))
     }
 
-    /// The certificate of the authority, a PEM file.
+    /// Returns the path of the authority's certificate, a PEM file.
     ///
-    /// # Panics
-    /// If it speaks no TLS.
+    /// # Panics If the cluster does not use TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.certificates.as_ref().expect("it speaks TLS").ca_path()
     }
 
-    /// The servers.
+    /// Returns the servers.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// One server, to disturb.
+    /// Returns one server, for a test to disturb.
     ///
-    /// # Panics
-    /// If there is none with that number.
+    /// # Panics If no server has that number.
     pub fn server(&mut self, number: usize) -> &mut RedisServer {
         &mut self.servers[number]
     }
 
-    /// The number of the server that has the slot of `key`, as a server says that runs.
+    /// Returns the number of the server that has the slot of `key`, as a running server reports it.
     ///
     /// # Panics
     /// If no server runs, or none has the slot.
@@ -108,8 +107,8 @@ impl RedisCluster {
         self.servers[self.primary_of(key)].cli(command)
     }
 
-    /// Returns once all servers that run say that another server than `number` has the slot of `key`; the number of
-    /// that one.
+    /// Waits until all running servers report that another server than `number` has the slot of `key`; returns
+    /// that server's number.
     ///
     /// # Panics
     /// If that takes more than thirty seconds.
@@ -126,7 +125,7 @@ impl RedisCluster {
         found.expect("just seen")
     }
 
-    /// Returns once all servers run, and agree that the cluster is complete, each primary with its replica.
+    /// Waits until all servers run, and agree that the cluster is complete and each primary has its replica.
     ///
     /// # Panics
     /// If that takes more than thirty seconds.
@@ -140,7 +139,7 @@ impl RedisCluster {
         .await;
     }
 
-    /// Begins to move the slot of `key` to the server `to`, which is a primary. Keys stay where they are.
+    /// Begins to move the slot of `key` to the primary `to`. Keys stay where they are.
     ///
     /// # Panics
     /// If a server refuses.
@@ -152,7 +151,7 @@ impl RedisCluster {
         done(&self.servers[from].cli(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", &target]));
     }
 
-    /// Moves all keys of the slot of `key`, whose move to the server `to` was begun.
+    /// Moves all keys of the slot of `key`, after the move to the server `to` has begun.
     ///
     /// # Panics
     /// If a server refuses.
@@ -165,11 +164,10 @@ impl RedisCluster {
         }
     }
 
-    /// Ends the move of the slot of `key` to the server `to`, which has all its keys. Returns once all servers that run
-    /// know of it.
+    /// Ends the move of the slot of `key` to the server `to`, which has all its keys. Returns once all running
+    /// servers know of it.
     ///
-    /// # Panics
-    /// If a server refuses, or has not heard of it within thirty seconds.
+    /// # Panics If a server refuses, or does not know of it within thirty seconds.
     pub async fn end_move(&self, key: &str, to: usize) {
         let (slot, from, target) = (self.slot(key), self.primary_of(key), id(&self.servers[to]));
         for server in [to, from] {
@@ -182,7 +180,7 @@ impl RedisCluster {
         .await;
     }
 
-    /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.
+    /// Cuts off the replicas of the server `number`: they keep their data, and receive no more changes.
     pub fn cut_replicas_off(&self, number: usize) {
         let port = self.servers[number].announced_port();
         let replicas = self.servers.iter().filter(|server| primary_port(server) == Some(port));
@@ -198,7 +196,7 @@ impl RedisCluster {
         self.servers.iter().filter(|server| signal::is_running(server.pid()))
     }
 
-    /// Returns the owner of a slot, by the word of `asked`.
+    /// Returns the owner of a slot, as `asked` reports it.
     fn owner(&self, asked: &RedisServer, slot: i64) -> Option<usize> {
         let shards = asked.cli(&["CLUSTER", "SLOTS"]);
         let mut shards = shards.array().iter().map(Reply::array);
@@ -208,7 +206,7 @@ impl RedisCluster {
         self.servers.iter().position(|server| i64::from(server.port()) == port)
     }
 
-    /// Returns true if all servers that run say that all slots are served.
+    /// Returns true if all running servers report that all slots are served.
     fn agree(&self) -> bool {
         let is_ok = |server: &RedisServer| {
             server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
@@ -218,7 +216,7 @@ impl RedisCluster {
 
     fn give_slots(&self) {
         for (number, server) in self.servers.iter().enumerate() {
-            // Different from the start, so that none has to be changed later.
+            // Different from the start, so that no server has to change its epoch later.
             done(&server.cli(&["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()]));
         }
         for (number, server) in self.servers.iter().take(PRIMARIES).enumerate() {
@@ -228,7 +226,7 @@ impl RedisCluster {
         }
     }
 
-    /// Lets each server meet each other, so that none has to hear of another by chance.
+    /// Makes each server meet every other, so that none depends on gossip.
     async fn introduce(&self) {
         for server in &self.servers {
             for other in self.servers.iter().filter(|other| other.port() != server.port()) {
@@ -257,7 +255,7 @@ impl RedisCluster {
     }
 }
 
-/// Cuts `replicas` off their primary, with what they have: they are let in no more.
+/// Cuts `replicas` off their primary, with the data that they have: it refuses them from now on.
 pub(super) fn cut_off<'a>(replicas: impl Iterator<Item = &'a RedisServer>, primary: &RedisServer) {
     for replica in replicas {
         done(&replica.cli(&["CONFIG", "SET", "masterauth", "any"]));
@@ -289,7 +287,7 @@ fn id(server: &RedisServer) -> String {
     server.cli(&["CLUSTER", "MYID"]).text().to_owned()
 }
 
-/// Returns the role of a server by its own word: a replica only once it has its data.
+/// Returns the role that a server reports; "replica" only once the replica has its data.
 fn role(server: &RedisServer) -> &'static str {
     let info = server.cli(&["INFO", "replication"]);
     let has = |line: &str| info.text().lines().any(|other| other == line);
@@ -300,7 +298,7 @@ fn role(server: &RedisServer) -> &'static str {
     }
 }
 
-/// The port of the primary of a replica that runs.
+/// Returns the port of the primary of a running replica.
 fn primary_port(server: &RedisServer) -> Option<u16> {
     if !signal::is_running(server.pid()) {
         return None;

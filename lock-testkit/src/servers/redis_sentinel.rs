@@ -1,4 +1,4 @@
-//! One Redis sentinel.
+//! A Redis sentinel.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,13 +14,13 @@ use crate::eventually;
 use crate::process::new_folder;
 use crate::process::{Tethered, require};
 
-/// A sentinel answers within tens of milliseconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; a sentinel answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A real sentinel, alone or one of several.
 #[derive(Debug)]
 pub struct RedisSentinel {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     _process: Tethered,
     address: SocketAddr,
     tls_port: Option<u16>,
@@ -28,7 +28,7 @@ pub struct RedisSentinel {
 }
 
 impl RedisSentinel {
-    /// Starts a sentinel that watches nothing yet, and returns once it answers.
+    /// Starts a sentinel that watches no primary yet, and returns once it answers.
     ///
     /// # Panics
     /// If `redis-server` is not installed, or it does not answer within a minute.
@@ -39,25 +39,25 @@ impl RedisSentinel {
         sentinel
     }
 
-    /// Lets it watch the primary at `address`, which may be a [`Proxy`](crate::Proxy). Where clients connect for that
-    /// one: `redis-sentinel://127.0.0.1:…/primary-…`.
+    /// Makes the sentinel watch the primary at `address`, which may be a [`Proxy`](crate::Proxy). Returns the URL
+    /// for clients of that primary: `redis-sentinel://127.0.0.1:…/primary-…`.
     ///
     /// # Panics
     /// If it does not answer.
     pub fn watch(&self, address: SocketAddr) -> String {
         let (host, port) = (address.ip().to_string(), address.port().to_string());
         let name = format!("primary-{host}-{port}");
-        // A sentinel refuses a name that it watches already.
+        // A sentinel refuses a name that it already watches.
         self.session().call(&["SENTINEL", "MONITOR", &name, &host, &port, "1"]);
         format!("redis-sentinel://{}/{name}", self.address)
     }
 
-    /// Where clients connect.
+    /// Returns the address for clients.
     pub fn addr(&self) -> SocketAddr {
         self.address
     }
 
-    /// Starts a sentinel with these settings, and those for TLS if it is to speak that.
+    /// Starts a sentinel with these settings, and with the settings for TLS if given.
     pub(super) fn launch(tls: Option<Vec<(&str, String)>>, settings: &str) -> Self {
         require("redis-server", "redis-server", "redis");
         let (folder, port) = (new_folder(), free_port());
@@ -65,7 +65,7 @@ impl RedisSentinel {
         for (name, value) in tls.iter().flatten() {
             let _ = writeln!(text, "{name} {value}");
         }
-        // A sentinel writes what it learns into its file.
+        // A sentinel writes its findings into its configuration file.
         let file = folder.path().join("sentinel.conf");
         fs::write(&file, text + settings).expect("the folder can be written");
         let args = [file.display().to_string(), "--sentinel".to_owned()];
@@ -76,7 +76,7 @@ impl RedisSentinel {
         Self { _process: process, address, tls_port, _folder: folder }
     }
 
-    /// Where clients connect: the port of TLS, if it speaks that.
+    /// Returns the port for clients: that of TLS, if it uses TLS.
     pub(super) fn announced_port(&self) -> u16 {
         self.tls_port.unwrap_or_else(|| self.address.port())
     }

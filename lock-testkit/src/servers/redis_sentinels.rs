@@ -1,4 +1,4 @@
-//! A Redis primary with replicas, and sentinels that replace it.
+//! A Redis primary with replicas, and the sentinels that replace it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,11 +20,10 @@ const SENTINELS: usize = 3;
 /// Name of the primary among sentinels.
 const NAME: &str = "mymaster";
 
-/// Sentinels hear of each other every two seconds, and a failover takes a few; this is for a machine that is very
-/// busy.
+/// Limit for a very busy machine; sentinels hear of each other every two seconds, and a failover takes a few.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A primary, two replicas and three sentinels, each of which can be disturbed by itself.
+/// A primary, two replicas and three sentinels. A test can disturb each of them separately.
 #[derive(Debug)]
 pub struct RedisSentinels {
     sentinels: Vec<RedisSentinel>,
@@ -33,8 +32,8 @@ pub struct RedisSentinels {
 }
 
 impl RedisSentinels {
-    /// Starts all of them, and returns once each sentinel knows of all others. A primary that is silent for
-    /// `down_after` is replaced.
+    /// Starts all servers, and returns once each sentinel knows all others. The sentinels replace a primary that
+    /// is silent for `down_after`.
     ///
     /// # Panics
     /// As [`RedisServer::start`], and if the sentinels do not agree within thirty seconds.
@@ -42,8 +41,8 @@ impl RedisSentinels {
         Self::launch(down_after, None).await
     }
 
-    /// The same of servers and sentinels that speak TLS with each other, and with clients that trust
-    /// [`ca_path`](Self::ca_path).
+    /// Like [`start`](Self::start), with servers and sentinels that speak TLS with each other, and with clients
+    /// that trust [`ca_path`](Self::ca_path).
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
@@ -60,14 +59,14 @@ impl RedisSentinels {
         servers.extend(join_all((0..REPLICAS).map(|_| start_one(tls(), &follow))).await);
         let watch = watching(&port, down_after);
         let mut started = Self { sentinels: Vec::new(), servers, certificates: None };
-        // Sentinels look for replicas at their start, and then only every ten seconds.
+        // Sentinels look for replicas when they start, and after that only every ten seconds.
         started.until_replicated().await;
         started.sentinels = (0..SENTINELS).map(|_| RedisSentinel::launch(tls(), &watch)).collect();
         started.until_agreed().await;
         Self { certificates, ..started }
     }
 
-    /// Where clients connect: `redis-sentinel://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/mymaster`, or
+    /// Returns the URL for clients: `redis-sentinel://127.0.0.1:…,127.0.0.1:…,127.0.0.1:…/mymaster`, or
     /// `rediss-sentinel://…` with TLS.
     pub fn url(&self) -> String {
         let address = |sentinel: &RedisSentinel| format!("127.0.0.1:{}", sentinel.announced_port());
@@ -76,28 +75,26 @@ impl RedisSentinels {
         format!("{scheme}-sentinel://{}/{NAME}", addresses.join(","))
     }
 
-    /// The certificate of the authority, a PEM file.
+    /// Returns the path of the authority's certificate, a PEM file.
     ///
-    /// # Panics
-    /// If they speak no TLS.
+    /// # Panics If the servers do not use TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.certificates.as_ref().expect("they speak TLS").ca_path()
     }
 
-    /// The servers, the first primary first.
+    /// Returns the servers, the first primary first.
     pub fn servers(&self) -> &[RedisServer] {
         &self.servers
     }
 
-    /// One server, to disturb.
+    /// Returns one server, for a test to disturb.
     ///
-    /// # Panics
-    /// If there is none with that number.
+    /// # Panics If no server has that number.
     pub fn server(&mut self, number: usize) -> &mut RedisServer {
         &mut self.servers[number]
     }
 
-    /// The number of the server that all sentinels name, if they agree.
+    /// Returns the number of the server that all sentinels name; `None` if they disagree.
     pub fn primary(&self) -> Option<usize> {
         let mut ports = self.sentinels.iter().map(|sentinel| sentinel.port_of_primary(NAME));
         let first = ports.next()??;
@@ -106,7 +103,8 @@ impl RedisSentinels {
         named.filter(|_| all_agree)
     }
 
-    /// Returns once all sentinels name another primary than the server `number`, and it says so itself; its number.
+    /// Waits until all sentinels name another primary than the server `number`, and that server reports the role
+    /// itself; returns its number.
     ///
     /// # Panics
     /// If that takes more than thirty seconds.
@@ -120,7 +118,7 @@ impl RedisSentinels {
         found.expect("just seen")
     }
 
-    /// Returns once all servers but the primary follow it, and have its data.
+    /// Waits until all servers except the primary follow it and have its data.
     ///
     /// # Panics
     /// If that takes more than thirty seconds.
@@ -132,7 +130,8 @@ impl RedisSentinels {
         .await;
     }
 
-    /// Has the primary replaced, although it is well. Returns once that has begun: an earlier failover ends first.
+    /// Makes the sentinels replace the primary, although it is healthy. Returns once the failover has begun; an
+    /// earlier one ends first.
     ///
     /// # Panics
     /// If the sentinels refuse for thirty seconds.
@@ -144,17 +143,18 @@ impl RedisSentinels {
         .await;
     }
 
-    /// Has the server `number` follow no other: the sentinels leave it a primary when they replace it.
+    /// Makes the server `number` follow no other: it stays a primary when the sentinels replace it.
     pub fn keep_a_primary(&self, number: usize) {
         self.servers[number].cli(&["ACL", "SETUSER", "default", "-replicaof", "-slaveof"]);
     }
 
-    /// Starts one more sentinel, which is cut off from the others: it names the server `number` whatever they do.
+    /// Starts one more sentinel, which is cut off from the others: it names the server `number`, whatever they
+    /// do.
     ///
     /// # Panics
     /// If it does not answer within a minute.
     pub async fn start_stale(&self, number: usize) -> RedisSentinel {
-        // This sentinel watches the servers as a user who hears nothing of other sentinels.
+        // This sentinel watches the servers as a user that receives no messages of other sentinels.
         for server in &self.servers {
             server.cli(&["ACL", "SETUSER", "deaf", "on", ">deaf", "+@all", "~*", "resetchannels"]);
         }
@@ -177,7 +177,7 @@ impl RedisSentinels {
         self.sentinels.iter().map(|sentinel| sentinel.session().call(command)).collect()
     }
 
-    /// Cuts the replicas of the server `number` off: they keep what they have, and hear of nothing more.
+    /// Cuts off the replicas of the server `number`: they keep their data, and receive no more changes.
     pub fn cut_replicas_off(&self, number: usize) {
         let replicas = self
             .servers
@@ -200,7 +200,7 @@ impl RedisSentinels {
     }
 }
 
-/// A server; one without TLS has no settings for it.
+/// Starts a server; without TLS it gets no settings for TLS.
 async fn start_one(tls: Option<Vec<(&str, String)>>, more: &[&str]) -> RedisServer {
     let tls = arguments(&tls.unwrap_or_default());
     let args: Vec<&str> = tls.iter().map(String::as_str).chain(more.iter().copied()).collect();
@@ -218,14 +218,14 @@ fn watching(port: &str, down_after: Duration) -> String {
     )
 }
 
-/// A value of a reply that is names and values in turn.
+/// Returns one value of a reply that lists names and values in turn.
 fn field_of<'a>(reply: &'a Reply, name: &str) -> Option<&'a str> {
     let Reply::Array(parts) = reply else { return None };
     let position = parts.iter().position(|part| *part == Reply::Text(name.to_owned()))?;
     parts.get(position + 1).map(Reply::text)
 }
 
-/// Returns true if a server that runs says `line` of its replication.
+/// Returns true if a running server reports `line` about its replication.
 fn has(server: &RedisServer, line: &str) -> bool {
     // A server whose role changes closes its connections.
     let info = || server.session().try_call(&["INFO", "replication"]);

@@ -1,4 +1,4 @@
-//! A Redis server of one's own.
+//! A Redis server for tests.
 
 use std::env;
 use std::fs;
@@ -18,21 +18,20 @@ use crate::process::new_folder;
 use crate::process::require;
 use crate::process::signal;
 
-/// A server answers within tens of milliseconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; a server answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of ports that are tried. A port seldom is taken between the choice and the start.
+/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
 const PORTS_TRIED: usize = 5;
 
-/// A real `redis-server` with a port and a folder of its own, or what `LEASEHOLD_REDIS_SERVER` names: a
-/// compatible server, such as `valkey-server`, by its name or path.
+/// A real `redis-server` with its own port and folder. `LEASEHOLD_REDIS_SERVER` replaces it by the name or path
+/// of a compatible server, such as `valkey-server`.
 ///
-/// It is killed when the value is dropped, and also when the test process ends in any other way.
-/// It keeps nothing on disk unless told so, lets `DEBUG` be used, and passes a replica its data
-/// without delay.
+/// Dropping the value kills the server. It also ends with the test process, however that ends. By default it
+/// keeps nothing on disk, allows `DEBUG`, and sends a replica its data without delay.
 #[derive(Debug)]
 pub struct RedisServer {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     process: Tethered,
     endpoint: Endpoint,
     args: Vec<String>,
@@ -40,23 +39,23 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Arguments of a server that keeps what it answered when it is killed: each write is in the hands of the operating
-    /// system before its answer.
+    /// Arguments of a server that keeps each write that it answered, even if it is killed: the operating system
+    /// has the write before the answer.
     ///
-    /// By `appendfsync everysec`, the default of Redis, writes wait in the process while a sync of the disk lasts.
+    /// With `appendfsync everysec`, the default of Redis, writes wait in the process during a sync of the disk.
     pub const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "no"];
 
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
     ///
     /// # Panics
-    /// If `redis-server` is not installed, with what to install; if it does not answer within a
-    /// minute, with its log.
+    /// If `redis-server` is not installed (the message says how to install it), or if it does not answer within a
+    /// minute (the message has its log).
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// Starts a server with more arguments, such as `--requirepass x`. They go after our own, so
-    /// they win.
+    /// Starts a server with more arguments, such as `--requirepass x`. They come after the default ones, and
+    /// override them.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -64,7 +63,8 @@ impl RedisServer {
         Self::start_anew(|| owned(args)).await
     }
 
-    /// The same with arguments that are asked for anew where a port was taken: they may hold ports as well.
+    /// Like [`start_with`](Self::start_with), but calls `args` again for each try with a new port: the arguments
+    /// may contain ports as well.
     pub(crate) async fn start_anew(args: impl Fn() -> Vec<String>) -> Self {
         let folder = new_folder();
         for _ in 0..PORTS_TRIED {
@@ -79,8 +79,8 @@ impl RedisServer {
         panic!("no free port in {PORTS_TRIED} tries");
     }
 
-    /// Starts a server at this address of the loopback, such as one that takes over behind a name: at 127.0.0.2, with the
-    /// port of its primary.
+    /// Starts a server at this loopback address, such as 127.0.0.2 with the port of a primary, to take over its
+    /// name.
     ///
     /// # Panics
     /// As [`start`](Self::start), and if the address is taken.
@@ -101,15 +101,15 @@ impl RedisServer {
             .unwrap_or_else(|log| panic!("{log}"))
     }
 
-    /// Starts a server that we reach by a Unix socket in `folder`, wherever else it listens. The
-    /// error is its log.
+    /// Starts a server that tests reach by a Unix socket in `folder`, whatever else it listens on. The error is
+    /// its log.
     pub(crate) async fn start_at_socket(folder: TempDir, args: &[&str]) -> Result<Self, String> {
         let endpoint = Endpoint::Unix(folder.path().join("redis.sock"));
         let process = launch(&endpoint, &owned(args), folder.path()).await?;
         Ok(Self { process, endpoint, args: owned(args), folder })
     }
 
-    /// Where clients connect: `redis://127.0.0.1:…/` or `redis+unix:///…`, with the password of
+    /// Returns the URL for clients: `redis://127.0.0.1:…/` or `redis+unix:///…`, with the password of
     /// `--requirepass` if there is one.
     pub fn url(&self) -> String {
         match (&self.endpoint, password(&self.args)) {
@@ -122,7 +122,7 @@ impl RedisServer {
         }
     }
 
-    /// The address, as a [`Proxy`](crate::Proxy) wants it.
+    /// Returns the address for clients, such as for a [`Proxy`](crate::Proxy).
     ///
     /// # Panics
     /// If the server listens on a Unix socket.
@@ -133,7 +133,7 @@ impl RedisServer {
         }
     }
 
-    /// The port.
+    /// Returns the port for clients.
     ///
     /// # Panics
     /// If the server listens on a Unix socket.
@@ -141,18 +141,18 @@ impl RedisServer {
         self.addr().port()
     }
 
-    /// The port by which other servers and sentinels know it: that of TLS, if it speaks that.
+    /// Returns the port for other servers and sentinels: that of TLS, if it uses TLS.
     pub(crate) fn announced_port(&self) -> u16 {
         let told = value_of(&self.args, "--tls-port").and_then(|port| port.parse().ok());
         told.unwrap_or_else(|| self.port())
     }
 
-    /// The process id; another one after [`restart`](Self::restart).
+    /// Returns the process id; it changes with [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// The server's folder, where it writes what it keeps.
+    /// Returns the server's folder, which has its files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -162,7 +162,7 @@ impl RedisServer {
         read_log(self.folder.path())
     }
 
-    /// Runs one command on a new connection, logged in if the server wants a password.
+    /// Runs one command on a new connection, logged in if the server requires a password.
     ///
     /// # Panics
     /// If there is no reply within five seconds. An error reply is a [`Reply`].
@@ -170,7 +170,7 @@ impl RedisServer {
         self.session().call(command)
     }
 
-    /// Connects as a foreign client, logged in if the server wants a password.
+    /// Connects as a foreign client, logged in if the server requires a password.
     ///
     /// # Panics
     /// If the server cannot be reached.
@@ -179,17 +179,17 @@ impl RedisServer {
             .unwrap_or_else(|error| panic!("cannot connect to {:?}: {error}", self.endpoint))
     }
 
-    /// Kills the server (SIGKILL), stopped or not; it is gone when this returns.
+    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
     pub fn kill(&mut self) {
         self.process.end();
     }
 
-    /// Stops the server (SIGSTOP): connections stay open, and nothing is answered.
+    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
     pub fn stop(&self) {
         signal::stop(self.pid());
     }
 
-    /// Lets a stopped server go on (SIGCONT).
+    /// Continues a stopped server (SIGCONT).
     pub fn cont(&self) {
         signal::cont(self.pid());
     }
@@ -197,7 +197,7 @@ impl RedisServer {
     /// Kills the server if it runs and starts it again, on the same port and in the same folder.
     ///
     /// # Panics
-    /// If it does not answer within a minute, with its log.
+    /// If it does not answer within a minute; the message has its log.
     pub async fn restart(&mut self) {
         self.kill();
         let deadline = Instant::now() + LIMIT;
@@ -232,12 +232,12 @@ async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<T
     Ok(process)
 }
 
-/// The program that is started: another one for the tests of a server that is compatible.
+/// Returns the program to start; the variable names a compatible server.
 fn program() -> String {
     env::var("LEASEHOLD_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
 
-/// Our defaults.
+/// Returns the default arguments.
 fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     let folder = folder.display().to_string();
     let host = match endpoint {
@@ -253,16 +253,16 @@ fn arguments(endpoint: &Endpoint, folder: &Path) -> Vec<String> {
     args
 }
 
-/// Returns true if our server answers commands, and not another that has the port.
+/// Returns true if this server answers commands, and not another that took the port.
 fn answers(endpoint: &Endpoint, args: &[String], pid: u32) -> bool {
     let info = log_in(endpoint, args).and_then(|mut session| session.try_call(&["INFO"]));
     match info {
-        // An open port is not an answer, nor is one given before the data is there.
+        // An open port is no answer yet, and neither is a reply while the server loads its data.
         Ok(Reply::Text(info)) => {
             info.contains(&format!("\r\nprocess_id:{pid}\r\n"))
                 && info.contains("\r\nloading:0\r\n")
         }
-        // "You may not" is an answer.
+        // A refusal for lack of rights is an answer.
         Ok(Reply::Error(error)) => error.starts_with("NOAUTH") || error.starts_with("NOPERM"),
         _ => false,
     }

@@ -1,8 +1,6 @@
-//! A foreign client: a connection of our own that speaks Redis's wire protocol and knows nothing of
-//! locks.
+//! A foreign client: a connection that speaks the wire protocol of Redis and knows nothing of locks.
 //!
-//! The protocol is RESP2 as <https://redis.io/docs/latest/develop/reference/protocol-spec/>
-//! describes it.
+//! The protocol is RESP2 as <https://redis.io/docs/latest/develop/reference/protocol-spec/> describes it.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -11,7 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Longer than any command of a test takes, shorter than a test's own bound.
+/// Longer than any command of a test, shorter than the time limit of a test.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Reply of a server.
@@ -30,7 +28,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The text.
+    /// Returns the text.
     ///
     /// # Panics
     /// If the reply is not a text.
@@ -41,7 +39,7 @@ impl Reply {
         }
     }
 
-    /// The number, also if it came as a text.
+    /// Returns the number, also if it was sent as a text.
     ///
     /// # Panics
     /// If the reply is not a number.
@@ -52,7 +50,7 @@ impl Reply {
         }
     }
 
-    /// The parts.
+    /// Returns the parts.
     ///
     /// # Panics
     /// If the reply is not an array.
@@ -80,7 +78,7 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Where a server listens.
+/// Endpoint of a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Endpoint {
     Tcp(SocketAddr),
@@ -103,8 +101,8 @@ impl Stream for UnixStream {
     }
 }
 
-/// A connection of a foreign client. It blocks, for five seconds at most
-/// unless told otherwise.
+/// A connection of a foreign client. Calls block for at most five seconds, unless
+/// [`set_reply_timeout`](Self::set_reply_timeout) changes that.
 #[derive(Debug)]
 pub struct Session {
     stream: BufReader<Box<dyn Stream>>,
@@ -120,7 +118,7 @@ impl Session {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// From now on, waits for a reply for `timeout`, instead of five seconds.
+    /// Sets the longest wait for a reply, in place of five seconds.
     ///
     /// # Panics
     /// If `timeout` is zero.
@@ -146,7 +144,7 @@ impl Session {
         self.receive()
     }
 
-    /// Reads the next reply without asking, such as a message after SUBSCRIBE.
+    /// Reads the next reply without sending a command, such as a message after SUBSCRIBE.
     ///
     /// # Errors
     /// If none comes within five seconds.

@@ -1,4 +1,4 @@
-//! A Redis server behind TLS, with an authority of its own.
+//! A Redis server behind TLS, with its own certificate authority.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use crate::process::new_folder;
 
 const PORTS_TRIED: usize = 5;
 
-/// A [`RedisServer`] that speaks TLS only, to clients that trust [`ca_path`](Self::ca_path).
+/// A [`RedisServer`] that speaks only TLS, to clients that trust [`ca_path`](Self::ca_path).
 #[derive(Debug)]
 pub struct TlsRedis {
     server: RedisServer,
@@ -21,8 +21,8 @@ impl TlsRedis {
     /// Makes an authority and a certificate for `localhost` and 127.0.0.1, and starts a server.
     ///
     /// # Panics
-    /// If `redis-server` or `openssl` is not installed, or the server was built without TLS; if it
-    /// does not answer within a minute, with its log.
+    /// If `redis-server` or `openssl` is not installed, or the server was built without TLS; or if it does not
+    /// answer within a minute (the message has its log).
     pub async fn start() -> Self {
         let certificates = Certificates::new();
         for _ in 0..PORTS_TRIED {
@@ -36,23 +36,23 @@ impl TlsRedis {
         panic!("no free port in {PORTS_TRIED} tries");
     }
 
-    /// Where clients connect: `rediss://localhost:…/`.
+    /// Returns the URL for clients: `rediss://localhost:…/`.
     pub fn url(&self) -> String {
         format!("rediss://localhost:{}/", self.port)
     }
 
-    /// The port that speaks TLS.
+    /// Returns the port that speaks TLS.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// The authority's certificate, a PEM file.
+    /// Returns the path of the authority's certificate, a PEM file.
     pub fn ca_path(&self) -> PathBuf {
         self.certificates.ca_path()
     }
 
-    /// The server behind it, to look into or to disturb. We reach it by a Unix socket, so its URL is
-    /// that socket's, and its `cli` needs no TLS.
+    /// Returns the server behind TLS, to inspect or to disturb. Tests reach it by a Unix socket: its URL names
+    /// the socket, and its `cli` needs no TLS.
     pub fn server(&mut self) -> &mut RedisServer {
         &mut self.server
     }

@@ -1,4 +1,4 @@
-//! Several ZooKeeper servers that are one store.
+//! A ZooKeeper ensemble.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::free_port;
 use super::zookeeper_server::ZooKeeperServer;
 use crate::eventually;
 
-/// An election takes one to two seconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; an election takes one to two seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A leader that stood still for 3 s is given up: many ticks, for a machine that is very busy.
+/// The members give up a leader that stood still for 3 s: many ticks, for a very busy machine.
 const SETTINGS: &str = "syncLimit=30\nquorumListenOnAllIPs=false\n";
 
-/// An ensemble of real ZooKeeper servers, each of which can be disturbed by itself.
+/// An ensemble of real ZooKeeper servers. A test can disturb each of them separately.
 #[derive(Debug)]
 pub struct ZooKeeperEnsemble {
     members: Vec<ZooKeeperServer>,
 }
 
 impl ZooKeeperServer {
-    /// Starts an ensemble of as many members, three as a rule, and returns once each answers.
+    /// Starts an ensemble of `count` members, usually three, and returns once each answers.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -36,7 +36,7 @@ impl ZooKeeperServer {
             let members: Vec<_> = (1..=count).map(launch).collect();
             match try_join_all(members.iter().map(Self::until_it_answers)).await {
                 Ok(_) => return ZooKeeperEnsemble { members },
-                // A port may have been taken since.
+                // Another process may have taken a port.
                 Err(said) => log = said,
             }
         }
@@ -56,23 +56,21 @@ impl ZooKeeperEnsemble {
         format!("zookeeper://{}/", addresses.join(","))
     }
 
-    /// The members.
+    /// Returns the members.
     pub fn members(&self) -> &[ZooKeeperServer] {
         &self.members
     }
 
-    /// One member, to disturb.
+    /// Returns one member, for a test to disturb.
     ///
-    /// # Panics
-    /// If there is none with that number.
+    /// # Panics If no member has that number.
     pub fn member(&mut self, number: usize) -> &mut ZooKeeperServer {
         &mut self.members[number]
     }
 
-    /// The number of the member that leads, once there is one. No member may be stopped.
+    /// Waits for a leader, and returns its number. No member may be stopped.
     ///
-    /// # Panics
-    /// If there is none for a minute.
+    /// # Panics If there is no leader for a minute.
     pub async fn leader(&self) -> usize {
         let mut leader = None;
         eventually("a member leads", LIMIT, async || {

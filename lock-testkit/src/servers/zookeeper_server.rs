@@ -1,4 +1,4 @@
-//! A ZooKeeper server of one's own.
+//! A ZooKeeper server for tests.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,13 +16,13 @@ use super::redis_server::owned;
 use crate::eventually::POLL_INTERVAL;
 use crate::process::{Tethered, new_folder, require, signal};
 
-/// A server answers within two seconds; this is for a machine that is very busy.
+/// Limit for a very busy machine; a server answers within two seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Longest time of one look at a server.
+/// Longest wait for one look at a server.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Jars of the server and of its log, as Debian and Homebrew install them.
+/// Jars of the server and its log, as Debian and Homebrew install them.
 const JARS: [&str; 4] = [
     "/usr/share/java/zookeeper.jar",
     "/usr/share/java/slf4j-simple.jar",
@@ -30,10 +30,10 @@ const JARS: [&str; 4] = [
     "/opt/homebrew/opt/zookeeper/libexec/lib/*",
 ];
 
-/// Options of the virtual machine: it starts fast and stays small. The system, which outlives the server, has what was
-/// written, so nothing waits for the disk.
+/// Options of the virtual machine: for a fast start and little memory. Writes do not wait for the disk: the
+/// operating system, which outlives the server, has them.
 ///
-/// A member that is cut off from most others reads all the same, for clients that ask for that.
+/// A member that is cut off from the majority still serves reads, to clients that ask for that.
 const JAVA: [&str; 7] = [
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -44,16 +44,16 @@ const JAVA: [&str; 7] = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
 ];
 
-/// A real ZooKeeper with a port and a folder of its own, alone or as a member of a
+/// A real ZooKeeper with its own port and folder, alone or as a member of a
 /// [`ZooKeeperEnsemble`](crate::ZooKeeperEnsemble).
 ///
-/// The server is killed when the value is dropped, and also when the test process ends in any other way. Its data is on
-/// disk, so it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to an hour, where a
-/// server with the usual settings grants 4 s to 40 s. Starting takes about a second: tests that need no server of their own
-/// share one.
+/// Dropping the value kills the server. It also ends with the test process, however that ends. The server's data
+/// is on disk, so it survives [`restart`](Self::restart). Its tick is 100 ms, and it grants sessions of 200 ms to
+/// an hour; a server with the usual settings grants 4 s to 40 s. Starting takes about a second, so tests that can
+/// share a server do.
 #[derive(Debug)]
 pub struct ZooKeeperServer {
-    // Above the folder, because fields are dropped in this order.
+    // The process comes before the folder, because fields are dropped in this order.
     process: Tethered,
     port: u16,
     folder: TempDir,
@@ -63,12 +63,14 @@ impl ZooKeeperServer {
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
     ///
     /// # Panics
-    /// If Java or ZooKeeper is not installed, with what to install; if it does not answer within a minute, with its log.
+    /// If Java or ZooKeeper is not installed (the message says how to install it), or if it does not answer
+    /// within a minute (the message has its log).
     pub async fn start() -> Self {
         Self::start_with(&[]).await
     }
 
-    /// Starts a server with more lines of settings, such as `maxSessionTimeout=40000`. They come last, and so count.
+    /// Starts a server with more lines of settings, such as `maxSessionTimeout=40000`. They come last, and
+    /// override the others.
     ///
     /// # Panics
     /// As [`start`](Self::start).
@@ -78,14 +80,14 @@ impl ZooKeeperServer {
             let server = Self::launch(free_port(), 1, &settings.join("\n"));
             match server.until_it_answers().await {
                 Ok(()) => return server,
-                // The port may have been taken since.
+                // Another process may have taken the port.
                 Err(said) => log = said,
             }
         }
         panic!("{log}");
     }
 
-    /// Starts a server as the member `id`. It does not answer yet.
+    /// Starts a server as the member `id`, without waiting for its answer.
     pub(crate) fn launch(port: u16, id: usize, settings: &str) -> Self {
         let folder = new_folder();
         write_settings(folder.path(), port, id, settings).expect("the folder can be written");
@@ -97,17 +99,17 @@ impl ZooKeeperServer {
         format!("zookeeper://{}/", self.addr())
     }
 
-    /// The address for clients, as a [`Proxy`](crate::Proxy) wants it.
+    /// Returns the address for clients, such as for a [`Proxy`](crate::Proxy).
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// The process id; another one after [`restart`](Self::restart).
+    /// Returns the process id; it changes with [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
     }
 
-    /// Returns the server's answer to a command of four letters, such as `stat`, `cons` or `dump`.
+    /// Sends a command of four letters, such as `stat`, `cons` or `dump`, and returns the answer.
     ///
     /// # Errors
     /// The server cannot be reached, or hangs up.
@@ -119,26 +121,26 @@ impl ZooKeeperServer {
         Ok(said)
     }
 
-    /// Kills the server (SIGKILL), stopped or not; it is gone when this returns.
+    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
     pub fn kill(&mut self) {
         self.process.end();
     }
 
-    /// Stops the server (SIGSTOP): connections stay open, and nothing is answered.
+    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
     pub fn stop(&self) {
         signal::stop(self.pid());
     }
 
-    /// Lets a stopped server go on (SIGCONT).
+    /// Continues a stopped server (SIGCONT).
     pub fn cont(&self) {
         signal::cont(self.pid());
     }
 
-    /// Kills the server if it runs and starts it again, on the same port and with the same data.
-    /// A member of an ensemble answers only while a majority runs.
+    /// Kills the server if it runs and starts it again, on the same port and with the same data. A member of an
+    /// ensemble answers only while a majority runs.
     ///
     /// # Panics
-    /// If it does not answer within a minute, with its log.
+    /// If it does not answer within a minute; the message has its log.
     pub async fn restart(&mut self) {
         let deadline = Instant::now() + LIMIT;
         loop {
@@ -146,7 +148,7 @@ impl ZooKeeperServer {
             self.process = launch(self.folder.path());
             match self.until_it_answers().await {
                 Ok(()) => return,
-                // Somebody may have the port for a moment.
+                // Another process may have the port for a moment.
                 Err(log) => assert!(Instant::now() < deadline, "{log}"),
             }
         }
@@ -156,10 +158,10 @@ impl ZooKeeperServer {
     pub(crate) async fn until_it_answers(&self) -> Result<(), String> {
         let deadline = Instant::now() + LIMIT;
         loop {
-            // Before it grants sessions it answers `imok` to `ruok`.
+            // A server answers `imok` to `ruok` before it grants sessions, so this asks `isro`.
             let look = timeout(LOOK, self.ask("isro")).await;
             let runs = signal::is_running(self.pid());
-            // Another server may have the port.
+            // Another server may have taken the port.
             if runs && look.is_ok_and(|said| said.is_ok_and(|said| said == "rw")) {
                 return Ok(());
             }
