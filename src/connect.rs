@@ -1,4 +1,4 @@
-//! From a URL to a client.
+//! Connects a client by URL.
 
 use lock_core::{ClientOptions, DistributedLock, LockClient, LockError};
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::connector::Connector;
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
 /// | `zookeeper://[user:password@]host[:port][,host[:port]…][/root]` | of a ZooKeeper ensemble | `zookeeper` |
 ///
-/// On each of them `?prefix=shop:` puts all names behind a prefix (C49), so that several services share a
-/// store: the lock "42" is the lock "shop:42" of the store. Without it a lock is called in the store as it
-/// is called here. A parameter that the backend does not know is refused.
+/// Every backend takes `?prefix=shop:`, which puts a prefix before all names (C49), so that several services can
+/// share a store: the lock "42" is the lock "shop:42" of the store. Without it, the lock's name is its name in
+/// the store. A backend refuses parameters that it does not know.
 ///
 /// A [`Connector`] takes further schemes.
 ///
 /// # Errors
-/// - [`LockError::Config`] if the URL cannot be used, or names a backend that is not compiled in:
-///   the text names the feature to enable. The URL is not repeated, since it may hold a password.
-/// - [`LockError::Backend`] if the server cannot be reached or refuses. It is tried once:
-///   [`Connector::retry_for`] waits for a server that is away.
+/// - [`LockError::Config`] if the URL cannot be used, or names a backend that is not compiled in: the text names
+///   the feature to enable. The error does not repeat the URL, which may hold a password.
+/// - [`LockError::Backend`] if the server cannot be reached or refuses. There is one attempt:
+///   [`Connector::retry_for`] waits for a server that is down.
 ///
 /// # Cancel safety
 /// Dropping the future closes the connection.
@@ -48,8 +48,7 @@ pub async fn connect(url: &str) -> Result<LockClient, LockError> {
     Connector::new().connect(url).await
 }
 
-/// Connects to the locks at `url`, with options: time-outs, and what requests ask for unless they say
-/// otherwise.
+/// Connects to the locks at `url`, with options: time-outs, and defaults of requests.
 ///
 /// # Errors
 /// As [`connect`].
@@ -70,7 +69,7 @@ pub async fn connect_with(url: &str, options: ClientOptions) -> Result<LockClien
     Connector::new().connect_with(url, options).await
 }
 
-/// Opens the backend at `url`: what a client is made of, and what tests of backends want.
+/// Opens the backend at `url`, for a client or for tests of the backend.
 ///
 /// # Errors
 /// As [`connect`].

@@ -1,5 +1,6 @@
-//! Distributed locks with fencing tokens: one trait over Redis, etcd, ZooKeeper, Postgres, files and memory, a guard that
-//! renews itself and *tells* when it is lost, and a fence for the resource that makes stale writers harmless.
+//! Distributed locks with fencing tokens: one trait over Redis, etcd, ZooKeeper, Postgres, files and memory; a
+//! guard that renews itself and *tells* its holder when the lock is lost; and a fence at the resource that makes
+//! stale writers harmless.
 //!
 //! ```
 //! # async fn sell_one(_: leasehold::FencingToken) {}
@@ -16,21 +17,21 @@
 //!
 //! # Where things are
 //! - [`connect()`] and [`connect_with`] choose the backend by URL; [`Connector`] takes further schemes.
-//! - [`LockClient`] is what an application makes once: [`with`](LockClient::with), [`acquire`](LockClient::acquire),
-//!   [`try_acquire`](LockClient::try_acquire). [`LockRequest`] says how long to wait and for
-//!   which TTL, [`ClientOptions`] the defaults.
-//! - [`acquire_all`](LockClient::acquire_all) holds several locks at once, all or none, and a [`Reentrance`] lets a
-//!   holder ask again: see `docs/primitives.md`.
-//! - [`LockGuard`] is a lock that is held; [`FencingToken`] is what its writes carry.
-//! - [`Fence`] stands with the resource, and refuses what is stale. Advance, then read, then write.
-//! - [`LockError`] has a table: what to do about each error, and which HTTP status it becomes.
-//! - [`admin`] is for operators: who holds what, evictions, the doctor.
+//! - [`LockClient`]: an application makes one, and calls [`with`](LockClient::with),
+//!   [`acquire`](LockClient::acquire) or [`try_acquire`](LockClient::try_acquire). [`LockRequest`] sets the wait
+//!   and the TTL, [`ClientOptions`] the defaults.
+//! - [`acquire_all`](LockClient::acquire_all) holds several locks at once, all or none. A [`Reentrance`] lets a
+//!   holder acquire the same lock again: see `docs/primitives.md`.
+//! - [`LockGuard`] is a held lock; its writes carry the [`FencingToken`].
+//! - [`Fence`] guards the resource, and refuses stale tokens. Advance, then read, then write.
+//! - [`LockError`] has a table of the errors: the right reaction to each, and its HTTP status.
+//! - [`admin`] is for operators: holders, evictions, the doctor.
 //! - [`core::backend`] is for authors of backends.
 //!
-//! The package has pages beside this reference: `docs/first_hour.md` leads to a service that is right,
-//! `docs/guarantees.md` says what each backend promises under which failure, `docs/operating.md` how to choose
-//! a TTL and what bounds each call, `docs/observability.md` what to alert on; and `docs/contract.md` has every
-//! clause, such as C5.
+//! The package has pages beside this reference. `docs/first_hour.md` leads to a correct service.
+//! `docs/guarantees.md` lists the promises of each backend under each failure. `docs/operating.md` explains how
+//! to choose a TTL, and the time limits of each call. `docs/observability.md` lists the alerts.
+//! `docs/contract.md` has all clauses, such as C5.
 //!
 //! # Features
 //! | feature | what it adds |
@@ -63,15 +64,15 @@ pub use lock_core::{
     MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome,
     Outcome, Permits, Reentrance, Ttl, Wait,
 };
-// Not shown here a second time: there the methods of its implementation for `Arc` have dead links.
+// Not inlined: the methods of the implementation for `Arc` would have dead links here.
 #[doc(no_inline)]
 pub use lock_core::DistributedLock;
 
 pub use crate::connect::{backend, connect, connect_with};
 pub use crate::connector::Connector;
 
-/// For tests of what your code does when things fail: [`Faulty`] around a [`MemoryBackend`] fails when the test
-/// says so, and a [`FakeClock`] moves when it says so.
+/// For tests of an application's failures: a [`Faulty`] around a [`MemoryBackend`] fails on command, and a
+/// [`FakeClock`] moves on command.
 ///
 /// [`FakeClock`]: testing::FakeClock
 /// [`Faulty`]: testing::Faulty
@@ -81,8 +82,8 @@ pub mod testing {
     pub use lock_testkit::{Fault, Faulty, Operation};
 }
 
-/// Views and deeds of operators, from [`LockClient::admin`] on: states of locks, streams of them, and findings of
-/// the doctor.
+/// Views and commands for operators, from [`LockClient::admin`]: states of locks, streams of them, and findings
+/// of the doctor.
 pub mod admin {
     #[doc(inline)]
     pub use lock_core::{
@@ -90,23 +91,23 @@ pub mod admin {
     };
 }
 
-// Each is a module of ours, because the docs of a crate that is re-exported as a whole have a dead link.
+// Each is a module of this crate, because the docs of a crate that is re-exported as a whole have a dead link.
 
-/// The crate `lock_core`: what authors of backends need beside [`DistributedLock`], in [`core::backend`], and the types
-/// that an application seldom names.
+/// The crate `lock_core`: [`core::backend`], which authors of backends need beside [`DistributedLock`], and the
+/// types that an application seldom names.
 pub mod core {
     #[doc(no_inline)]
     pub use lock_core::*;
 }
 
-/// Locks in a ZooKeeper ensemble: the crate `lock_zookeeper`, which tells the protocol.
+/// Locks in a ZooKeeper ensemble: the crate `lock_zookeeper`, which documents the protocol.
 #[cfg(feature = "zookeeper")]
 pub mod zookeeper {
     #[doc(inline)]
     pub use lock_zookeeper::{ZooKeeperBackend, ZooKeeperOptions};
 }
 
-/// Locks and fences in an etcd cluster: the crate `lock_etcd`, which tells the protocol.
+/// Locks and fences in an etcd cluster: the crate `lock_etcd`, which documents the protocol.
 #[cfg(feature = "etcd")]
 pub mod etcd {
     #[doc(hidden)]
@@ -115,21 +116,21 @@ pub mod etcd {
     pub use lock_etcd::{EtcdBackend, EtcdFence, EtcdOptions, FenceComparison};
 }
 
-/// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which tells
-/// how a record survives a crash.
+/// Locks and fences in a directory, for the processes of one machine: the crate `lock_file`, which documents how
+/// a record survives a crash.
 pub mod file {
     #[doc(inline)]
     pub use lock_file::*;
 }
 
-/// Locks and fences on Postgres: the crate `lock_postgres`, which tells the protocol.
+/// Locks and fences on Postgres: the crate `lock_postgres`, which documents the protocol.
 #[cfg(feature = "postgres")]
 pub mod postgres {
     #[doc(inline)]
     pub use lock_postgres::*;
 }
 
-/// Locks and fences on Redis: the crate `lock_redis`, which tells the protocol.
+/// Locks and fences on Redis: the crate `lock_redis`, which documents the protocol.
 #[cfg(feature = "redis")]
 pub mod redis {
     #[doc(inline)]

@@ -1,5 +1,5 @@
-//! Random input for the fuzz targets, which are the tests called `fuzz_…` of each package: text that looks like what a parser
-//! expects, and URLs that have a secret.
+//! Random input for the fuzz targets, which are the tests called `fuzz_…` of each package: text that looks like
+//! valid input of a parser, and URLs with a secret.
 
 use std::env;
 use std::fmt::{Debug, Write};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use proptest::prelude::{Arbitrary, any};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Inputs of the short form.
+/// Number of inputs of the short form.
 const INPUTS: u32 = 300;
 
 /// Calls `test` with the same 300 inputs each time, or with random input for `LEASEHOLD_FUZZ_SECONDS`.
 ///
 /// # Panics
-/// If `test` does. The text has the smallest input that was found.
+/// If `test` panics. The message has the smallest input that was found.
 pub fn check<T: Arbitrary + Debug>(test: impl Fn(&T)) {
     let config = || Config {
         failure_persistence: None,
@@ -42,10 +42,10 @@ fn try_all<T: Arbitrary + Debug>(mut runner: TestRunner, test: impl Fn(&T)) {
     tried.unwrap_or_else(|found| panic!("{found}"));
 }
 
-/// Source of a text: for each part a choice and a number.
+/// Source of a text: a choice and a number for each part.
 pub type Parts = Vec<(u8, u64)>;
 
-/// Any text of up to four characters.
+/// Returns a text of up to four characters, of any kind.
 pub fn any_text(number: u64) -> String {
     String::from_utf16_lossy(&[0, 16, 32, 48].map(|bits| (number >> bits) as u16))
 }
@@ -109,8 +109,8 @@ const OF_URLS: &[&str] = &[
     "\u{202e}",
 ];
 
-/// A URL with a secret, and what surrounds the secret. Four sources: of the middle of the secret, the hosts, the path and
-/// the parameters.
+/// Returns a URL with a secret, and its surroundings. The four sources are for the middle of the secret, the
+/// hosts, the path and the parameters.
 pub fn url(schemes: &[&str], choice: u8, [secret, hosts, path, parameters]: &[Parts; 4]) -> String {
     let scheme = schemes[usize::from(choice) % schemes.len()];
     let word = |parts| text(OF_URLS, parts);
@@ -126,8 +126,7 @@ pub fn url(schemes: &[&str], choice: u8, [secret, hosts, path, parameters]: &[Pa
 
 /// Fails if a text shows a part of the secret of [`url`].
 ///
-/// # Panics
-/// If it does.
+/// # Panics If the text shows it.
 #[track_caller]
 pub fn assert_secret_is_kept(text: &str, url: &str) {
     assert!(!text.contains(SECRET), "C32: {text:?} shows the secret of {url:?}");

@@ -1,14 +1,14 @@
-//! An exhaustive search for two grants in the wrong order: every order in which the messages of two clients
-//! can come to three nodes, be lost, or come twice.
+//! An exhaustive search for two grants in the wrong order. It tries every order in which the messages of two
+//! clients can arrive at three nodes, be lost, or arrive twice.
 //!
-//! The protocol must stand. Five others must fall, which shows that the search finds what it looks for: those
-//! that one would think of first, and a server that votes again with its data lost.
+//! The protocol must pass. Five others must fail, which shows that the search works: the ones that seem obvious
+//! at first, and a server that votes again after it lost its data.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::collections::{HashSet, VecDeque};
 
-/// Rule by which tokens are made.
+/// Rule that makes tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rule {
     /// The protocol: a node grants ballots that grow.
@@ -17,13 +17,13 @@ enum Rule {
     CountGrants,
     /// Each node counts the attempts; the token is the greatest count.
     CountAttempts,
-    /// The greatest counter and one is the token, which is then written to the nodes.
+    /// The token is the greatest counter plus one, and is then written to the nodes.
     WriteBack,
-    /// As the protocol, but a vote that an earlier attempt of the same owner left counts for the next one.
+    /// Like the protocol, but a vote for an earlier attempt of the same owner counts for the next one.
     EarlierVotes,
 }
 
-/// Trouble beside messages that are late, lost or doubled.
+/// Trouble besides late, lost and doubled messages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Trouble {
     Nothing,
@@ -31,18 +31,18 @@ enum Trouble {
     Repeat,
     /// The deadline of a hold passes, and then its TTL on the nodes.
     Expiry,
-    /// One server restarts without its data, and stays out for as long as an earlier hold may stand.
+    /// One server restarts without its data, and stays out for as long as an earlier hold may last.
     Restart,
-    /// The same server votes at once.
+    /// The same server, but it votes at once.
     RestartLetIn,
 }
 
 const NODES: usize = 3;
 const MAJORITY: usize = 2;
 const CLIENTS: usize = 2;
-/// Number of attempts of each client; one each where there is trouble.
+/// Number of attempts of each client; one each if there is trouble.
 const ATTEMPTS: [usize; CLIENTS] = [2, 1];
-/// The greatest time that a client's clock shows. Clocks show anything up to it.
+/// Latest time of a client's clock. Clocks show any time up to it.
 const LATEST: u8 = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,7 +55,7 @@ enum Message {
 /// A message of an attempt of a client.
 type Letter = (Message, usize, usize);
 
-/// Letters under way, a bit each.
+/// Letters in flight, one bit each.
 type Inbox = u16;
 
 /// A claim: client, owner, ballot.
@@ -63,12 +63,12 @@ type Asker = (usize, u8, u8);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Node {
-    /// Whose the lock is here.
+    /// Holder of the lock on this node.
     key: Option<Asker>,
     counter: u8,
     is_out: bool,
     inbox: Inbox,
-    /// Clients that count its vote, and clients that count its write.
+    /// Clients that count this node's vote, and clients that count its write.
     counted: [bool; CLIENTS],
     written: [bool; CLIENTS],
 }
@@ -85,9 +85,9 @@ enum Phase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Client {
     phase: Phase,
-    /// Of the next attempt. One that follows a failed one is of the same owner.
+    /// Owner of the next attempt. An attempt after a failed one has the same owner.
     owner: u8,
-    /// Owner and ballot of each attempt so far, and how many they are.
+    /// Owner and ballot of each attempt so far, and the number of attempts.
     attempts: [(u8, u8); 2],
     made: usize,
     /// The greatest counter seen.
@@ -116,14 +116,14 @@ struct Search {
 }
 
 impl Search {
-    /// Visits all states. Returns how many there are, or how tokens went wrong.
+    /// Visits all states. Returns their number, or the violation of the order of tokens.
     fn run(&self) -> Result<usize, String> {
         let (mut seen, mut open) = (HashSet::new(), VecDeque::from([State::default()]));
-        // Nearest first: a violation is found by the fewest steps.
+        // Breadth first: finds the violation with the fewest steps.
         while let Some(state) = open.pop_front() {
             for mut next in self.successors(&state)? {
                 self.forget_what_is_stale(&mut next);
-                // Nodes are alike.
+                // Nodes are interchangeable.
                 next.nodes.sort_unstable();
                 if seen.insert(next) {
                     open.push_back(next);
@@ -133,7 +133,7 @@ impl Search {
         Ok(seen.len())
     }
 
-    /// Drops letters that will change nothing, whenever they come: they only make more states.
+    /// Drops letters that can change nothing any more: they only add states.
     fn forget_what_is_stale(&self, state: &mut State) {
         let clients = &state.clients;
         if !self.rule.has_ballots() || (self.restarts() && !state.restarted) {
@@ -202,7 +202,7 @@ impl Search {
         }
     }
 
-    /// A letter comes to a node; the answer comes back, or is lost.
+    /// Delivers a letter to a node; the answer returns, or is lost.
     fn deliver(
         &self,
         state: &State,
@@ -244,7 +244,7 @@ impl Search {
         let (client, owner, ballot) = asker;
         let own = node.key.filter(|(holder, of, _)| (*holder, *of) == (client, owner));
         match own {
-            // C16: its own vote again.
+            // C16: a repeat finds its own vote.
             Some((.., held)) if self.rule != Rule::Ballot || held == ballot => (true, node.counter),
             None if node.key.is_some() => (false, node.counter),
             _ if self.rule.has_ballots() && ballot <= node.counter => (false, node.counter),
@@ -260,7 +260,7 @@ impl Search {
         }
     }
 
-    /// Takes the grant back; a vote that comes late is stale.
+    /// Takes a grant back; a later vote for it is stale.
     fn back(&self, node: &mut Node, (client, owner, ballot): Asker) {
         let is_its = |(holder, of, held): Asker| {
             (holder, of) == (client, owner) && (!self.rule.has_ballots() || held <= ballot)
@@ -273,7 +273,7 @@ impl Search {
         }
     }
 
-    /// A client hears an answer, and may have a majority then.
+    /// Delivers an answer to a client, which may now have a majority.
     fn hear(
         &self,
         state: &mut State,
@@ -304,7 +304,7 @@ impl Search {
         }
     }
 
-    /// Returns the state after trouble at a node.
+    /// Returns the state after the trouble struck a node.
     fn befall(&self, state: &State, node: usize) -> Option<State> {
         let is_current = |(client, owner, _): Asker| {
             let client = &state.clients[client];
@@ -319,7 +319,7 @@ impl Search {
                 this.is_out = self.trouble == Trouble::Restart;
                 next.restarted = true;
             }
-            // Nothing stands that the lost vote is a part of. The others tell their greatest ballot.
+            // No hold depends on the lost vote. The other nodes report their greatest ballot.
             Trouble::Restart if this.is_out && this.counted == [false; CLIENTS] => {
                 this.is_out = false;
                 this.counter = state.nodes.iter().map(|other| other.counter).max()?;
@@ -355,7 +355,7 @@ fn write(node: &mut Node, token: u8) -> (bool, u8) {
     (true, token)
 }
 
-/// The attempt fails, or the hold is released: all nodes are told.
+/// Ends the attempt or the hold, and tells all nodes.
 fn give_back(state: &State, client: usize, is_over: bool) -> State {
     let mut next = ended(state, client, is_over);
     let letter = (Message::Back, client, next.clients[client].made - 1);
@@ -363,7 +363,7 @@ fn give_back(state: &State, client: usize, is_over: bool) -> State {
     next
 }
 
-/// The attempt or the hold is over for its client. The next one is of another owner only if the hold was.
+/// Ends the attempt or the hold for its client. The next attempt has another owner only if a hold ended.
 fn ended(state: &State, client: usize, is_over: bool) -> State {
     let mut next = *state;
     let me = &mut next.clients[client];
@@ -390,7 +390,7 @@ fn letters(inbox: Inbox) -> impl Iterator<Item = Letter> {
     all.filter(move |letter| inbox & bit(*letter) != 0)
 }
 
-/// S2, S3: a token is greater than each one before, and nobody else holds. The controls are to fail by their
+/// S2, S3: a token is greater than all earlier ones, and no other client holds. The controls must fail by their
 /// tokens.
 fn grant(rule: Rule, state: &mut State, client: usize, token: u8) -> Result<(), String> {
     if rule.has_ballots() && state.clients.iter().any(|other| other.phase == Phase::Holding) {

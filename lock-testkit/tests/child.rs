@@ -1,4 +1,4 @@
-//! A child process plays its role, hears, answers, and ends with its parent.
+//! Tests of child processes: roles, messages, and the end with the parent.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn echo() {
     }
 }
 
-/// Has two children of its own, one of them stopped.
+/// Starts two children, and stops one of them.
 async fn be_parent() {
     let (running, stopped) = (child::spawn("echo", &[]), child::spawn("echo", &[]));
     stopped.stop();
@@ -33,7 +33,7 @@ async fn be_parent() {
     std::future::pending().await
 }
 
-/// Starts a server that nobody drops.
+/// Starts a server that is never dropped.
 async fn serve() {
     let server = RedisServer::start().await;
     child::say(&format!("{} {}", server.pid(), server.folder().display()));

@@ -1,4 +1,4 @@
-//! An etcd of one's own: it starts, suffers what it is told to, and ends with its test.
+//! Tests of the etcd server for tests: its start, its disturbances, and its end with the test.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A Postgres server of one's own: it starts, suffers what it is told to, and ends with its test.
+//! Tests of the Postgres server for tests: its start, its disturbances, and its end with the test.
 
 use std::time::Duration;
 
@@ -64,7 +64,7 @@ async fn is_stopped_and_goes_on() {
     let mut byte = [0];
     let silent = tokio::time::timeout(Duration::from_millis(200), async {
         let mut stream = stream;
-        // A request for TLS, which a server that runs answers with one letter.
+        // A request for TLS. A running server answers it with one letter.
         let request = [0, 0, 0, 8, 4, 210, 22, 47];
         tokio::io::AsyncWriteExt::write_all(&mut stream, &request).await.expect("sent");
         tokio::io::AsyncReadExt::read_exact(&mut stream, &mut byte).await.expect("answered")

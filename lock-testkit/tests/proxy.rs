@@ -1,4 +1,4 @@
-//! A faulty network before a server that sends back what it gets.
+//! Tests of the faulty network, before a server that sends back its input.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
-/// Many times what a loopback round trip takes. Only "nothing comes" is waited for this long.
+/// Many times the duration of a loopback round trip. Only the checks that nothing arrives wait for this long.
 const A_WHILE: Duration = Duration::from_millis(100);
 
 /// Bytes that the server has received on all connections.
@@ -49,7 +49,7 @@ async fn connect(proxy: &Proxy) -> TcpStream {
     TcpStream::connect(proxy.addr()).await.expect("a connection")
 }
 
-/// A connection that has already carried something both ways.
+/// Opens a connection that has carried data both ways.
 async fn connected(proxy: &Proxy) -> TcpStream {
     let mut stream = connect(proxy).await;
     assert_eq!(exchange(&mut stream, "hi").await, "hi");

@@ -1,4 +1,4 @@
-//! A server of one's own: it starts, suffers what it is told to, and ends with its test.
+//! Tests of the Redis server for tests: its start, its disturbances, and its end with the test.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn own(stopped: bool) {
     std::future::pending().await
 }
 
-/// Returns the message of a test that cannot have a server.
+/// Returns the panic message of a test that cannot start a server.
 async fn panic_of_start() -> String {
     let started = tokio::spawn(async { RedisServer::start().await }).await;
     let panic = started.expect_err("no server is installed").into_panic();

@@ -1,5 +1,5 @@
-//! The suite refuses each broken backend, by the case that is named for it, and neither a sound one nor a
-//! slow one.
+//! Tests of the suite: it refuses each broken backend, by the case that is named for it, and accepts a sound and
+//! a slow backend.
 
 use lock_testkit::Expect;
 use std::any::Any;
@@ -15,7 +15,7 @@ use lock_testkit::conformance::{CASES, Harness};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::Builder;
 
-/// All connections lead to this backend.
+/// Harness whose connections all lead to this backend.
 struct To(Arc<dyn DistributedLock>);
 
 #[async_trait]
@@ -28,7 +28,7 @@ impl Harness for To {
         self.0.expect_admin().evict(name, &Whom::All).await.expect("an answer");
     }
 
-    /// A broken backend's missing act is not waited for as long.
+    /// Shorter than usual, since a broken backend never does the missing act.
     fn limit(&self) -> Duration {
         Duration::from_secs(10)
     }
@@ -36,7 +36,7 @@ impl Harness for To {
 
 lock_testkit::conformance_tests!(To(unbroken()));
 
-/// A store whose calls take so long, and the time that it is given.
+/// A store with this delay in each call, and the time that its tests get.
 struct Slow {
     backend: Faulty,
     request_timeout: Duration,
@@ -77,7 +77,7 @@ impl Harness for Slow {
     }
 }
 
-/// The cases that a slow store would fail for its slowness, if there was not enough time.
+/// Cases that a slow store would fail if they allowed too little time.
 const TIMED: [&str; 8] = [
     "c05_the_deadline_counts_from_before_the_request",
     "c12_a_slow_grant_is_renewed_in_time",
@@ -117,7 +117,7 @@ fn text(panic: &(dyn Any + Send)) -> String {
     said.or_else(|| panic.downcast_ref::<&str>().map(|said| said.to_string())).unwrap_or_default()
 }
 
-/// Returns the fault of the verdict on a broken backend.
+/// Returns a complaint unless the suite refuses a broken backend as expected.
 fn complaint(broken: &Break) -> Option<String> {
     let Break { name, case, expected, .. } = broken;
     match verdict(case, To((broken.make)())) {
@@ -127,7 +127,7 @@ fn complaint(broken: &Break) -> Option<String> {
     }
 }
 
-/// Most of them wait for most of the time, so some are tried at once.
+/// Most cases wait for most of their time, so several run at once.
 #[test]
 fn the_suite_refuses_each_broken_backend_and_says_what_was_expected() {
     let (breaks, complaints) = (Mutex::new(BREAKS.iter()), Mutex::new(Vec::new()));
@@ -143,7 +143,7 @@ fn the_suite_refuses_each_broken_backend_and_says_what_was_expected() {
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
 }
 
-/// Faults with holds, waits and their ends, which random histories find by themselves.
+/// Faults in holds, waits and their ends, which random histories find by themselves.
 const FOUND_BY_HISTORIES: [&str; 7] = [
     "a release of any owner's hold",
     "a release that wakes nobody",
@@ -161,7 +161,7 @@ fn random_histories_find_what_is_wrong_with_holds_and_waits() {
             let broken = BREAKS.iter().find(|broken| broken.name == name).expect("a break");
             let test = move || verdict("every_history_agrees_with_the_model", To((broken.make)()));
             scope.spawn(move || {
-                // Random cases: one run may miss what another finds.
+                // Random cases: one run may miss a fault that another finds.
                 let said = (0..20).find_map(|_| test().err()).expect(name);
                 assert!(said.contains("is to "), "{name}: {said}");
             });

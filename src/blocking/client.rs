@@ -20,17 +20,17 @@ pub fn connect(url: &str) -> Result<LockClient, LockError> {
     LockClient::open(crate::connect(url))
 }
 
-/// Acquires locks for threads without async, renews them while they are held, and gives back what was dropped.
+/// Acquires locks for threads without async, renews them while they are held, and releases dropped guards.
 ///
-/// A client is cheap to clone; clones share everything. Make one for a process and a backend, and let all threads use
-/// it. See the [module](crate::blocking) for its thread.
+/// A client is cheap to clone; clones share everything. Make one for each process and backend, and share it among
+/// all threads. The [module](crate::blocking) describes its thread.
 #[derive(Clone, Debug)]
 pub struct LockClient {
     runtime: Arc<Runtime>,
 }
 
 impl LockClient {
-    /// The blocking client of the async one that `open` returns. `open` runs on the runtime of the new client.
+    /// Wraps the async client that `open` returns. `open` runs on the runtime of the new client.
     ///
     /// ```
     /// # fn main() -> Result<(), leasehold::LockError> {
@@ -53,8 +53,9 @@ impl LockClient {
         Ok(Self { runtime: Arc::new(Runtime::start(open)?) })
     }
 
-    /// Acquires a lock, and blocks until it is this caller's turn. See
-    /// [`leasehold::LockClient::acquire`](crate::LockClient::acquire) for requests, and for how long it takes at the most.
+    /// Acquires a lock; blocks until this caller's turn. See
+    /// [`leasehold::LockClient::acquire`](crate::LockClient::acquire) for requests, and for the longest time that
+    /// it takes.
     ///
     /// # Errors
     /// As [`leasehold::LockClient::acquire`](crate::LockClient::acquire).
@@ -66,8 +67,8 @@ impl LockClient {
         Ok(LockGuard::new(guard, self.runtime.clone()))
     }
 
-    /// Acquires a lock if it is free: `None` if another holds it. It blocks for one round trip, and for one
-    /// [request time-out](crate::ClientOptions::request_timeout) at the most.
+    /// Acquires a lock if it is free; `None` if another holds it. Blocks for one round trip, and at most for one
+    /// [request time-out](crate::ClientOptions::request_timeout).
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire), but for `NotAcquired`.
@@ -84,11 +85,11 @@ impl LockClient {
 
     /// Acquires a lock, runs `work` under it, and ends the hold (C47).
     ///
-    /// The work runs on this thread, to its end. Its value comes back, and apart from it whether the hold lasted. If
-    /// it panics, the lock is given back.
+    /// The work runs on this thread, to its end. The result has its value, and separately the loss of the hold,
+    /// if it was lost. If the work panics, the lock is released.
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire): the work did not begin.
+    /// As [`acquire`](Self::acquire); then the work did not begin.
     ///
     /// # Panics
     /// If `work` does, and [within an async runtime](crate::blocking#within-an-async-runtime).
@@ -100,8 +101,8 @@ impl LockClient {
         Ok(self.acquire(request)?.finish(work))
     }
 
-    /// Runs `work` under a lock if it is free, and ends the hold: `None` if another holds it, and then the work did
-    /// not begin. Otherwise it is as [`with`](Self::with).
+    /// Runs `work` under a lock if it is free, and ends the hold; `None` if another holds the lock, and then the
+    /// work did not begin. Otherwise like [`with`](Self::with).
     ///
     /// # Errors
     /// As [`with`](Self::with), but for `NotAcquired`.
@@ -116,7 +117,7 @@ impl LockClient {
         Ok(self.try_acquire(request)?.map(|guard| guard.finish(work)))
     }
 
-    /// Blocks until `ask` has ended: for everything else that the [async client](crate::LockClient) can do.
+    /// Blocks until `ask` ends: for all other methods of the [async client](crate::LockClient).
     ///
     /// ```
     /// # fn main() -> Result<(), leasehold::LockError> {
@@ -132,8 +133,8 @@ impl LockClient {
         self.runtime.block_on(ask(&self.runtime.client))
     }
 
-    /// Gives everything back, and blocks until the server knows, or until the TTLs have ended the holds. See
-    /// [`leasehold::LockClient::shutdown`](crate::LockClient::shutdown).
+    /// Releases all holds, and blocks until the server has confirmed it, or until the TTLs have ended the holds.
+    /// See [`leasehold::LockClient::shutdown`](crate::LockClient::shutdown).
     ///
     /// # Panics
     /// [Within an async runtime](crate::blocking#within-an-async-runtime).

@@ -1,4 +1,4 @@
-//! A hold whose calls block.
+//! A guard whose calls block.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use tokio::time::timeout;
 
 use super::runtime::Runtime;
 
-/// A lock that is held by a thread, or handed from thread to thread.
+/// A lock that a thread holds, or that threads pass on.
 ///
-/// The client renews it for as long as the guard lives, and the hold can be lost all the same: see
+/// The client renews the hold for as long as the guard lives. The hold can be lost all the same: see
 /// [`leasehold::LockGuard`](crate::LockGuard).
 ///
 /// # Drop
-/// Dropping the guard gives the lock back soon, not at once; the drop does not block, unless it is the
-/// [last](crate::blocking#the-thread-behind-a-client) of its client. [`release`](Self::release) returns once the server
-/// knows.
+/// Dropping the guard releases the lock soon, not at once. The drop does not block, except the
+/// [last](crate::blocking#the-thread-behind-a-client) one of its client. [`release`](Self::release) returns once
+/// the server has confirmed it.
 #[derive(Debug)]
 #[must_use = "a guard that is not kept gives the lock back at once: bind it to a name, and not to `_`"]
 pub struct LockGuard {
-    // Dropped before the runtime, which gives it back.
+    // Dropped before the runtime, which releases it.
     guard: crate::LockGuard,
     runtime: Arc<Runtime>,
 }
@@ -35,29 +35,30 @@ impl LockGuard {
         Finished { value, hold: self.release() }
     }
 
-    /// The lock that is held.
+    /// Returns the name of the lock.
     pub fn name(&self) -> &LockName {
         self.guard.name()
     }
 
-    /// The fencing token: greater than that of every earlier grant of this lock, and constant for the life of this
-    /// hold.
+    /// Returns the fencing token: greater than the token of every earlier grant of this lock, and constant for
+    /// this hold.
     pub fn token(&self) -> FencingToken {
         self.guard.token()
     }
 
-    /// The slots of this hold: see [`leasehold::LockGuard::slots`](crate::LockGuard::slots).
+    /// Returns the slots of this hold: see [`leasehold::LockGuard::slots`](crate::LockGuard::slots).
     pub fn slots(&self) -> Vec<u16> {
         self.guard.slots()
     }
 
-    /// Returns true while the lock is held, by the clock (C7). It does not block, and is out of date as soon as it is
-    /// returned.
+    /// Returns true while the lock is held, by the clock (C7). Does not block. The answer may be outdated at
+    /// once.
     pub fn is_held(&self) -> bool {
         self.guard.is_held()
     }
 
-    /// Returns the time until the holder must stop believing; zero once the lock is lost. It does not block.
+    /// Returns the time until the holder must stop believing in its hold; zero once the lock is lost. Does not
+    /// block.
     pub fn remaining(&self) -> Duration {
         self.guard.remaining()
     }
@@ -70,7 +71,8 @@ impl LockGuard {
         self.runtime.block_on(async { timeout(span, self.guard.lost()).await.ok() })
     }
 
-    /// A signal of the loss that other threads can ask by [`LostSignal::is_lost`]; it outlives the guard.
+    /// Returns a signal of the loss that other threads can read by [`LostSignal::is_lost`]; it outlives the
+    /// guard.
     pub fn lost_signal(&self) -> LostSignal {
         self.guard.lost_signal()
     }
@@ -86,14 +88,14 @@ impl LockGuard {
         self.runtime.block_on(self.guard.extend(ttl))
     }
 
-    /// Ends the hold, and tells whether it lasted until now (C47): see
+    /// Ends the hold; fails if it was lost before (C47): see
     /// [`leasehold::LockGuard::release`](crate::LockGuard::release).
     ///
     /// # Errors
     /// [`LockError::Lost`] if the hold was over before this was called.
     ///
     /// # Panics
-    /// [Within an async runtime](crate::blocking#within-an-async-runtime). The lock is given back all the same.
+    /// [Within an async runtime](crate::blocking#within-an-async-runtime). The lock is released all the same.
     pub fn release(self) -> Result<(), LockError> {
         self.runtime.block_on(self.guard.release())
     }

@@ -1,4 +1,4 @@
-//! The same locks for threads without async: calls block, and a guard gives its lock back when it is dropped.
+//! Locks for threads without async: calls block, and a guard releases its lock when it is dropped.
 //!
 //! ```
 //! # fn sell_one(_: leasehold::FencingToken) {}
@@ -16,18 +16,18 @@
 //! Requests, errors and guarantees are those of the [async client](crate::LockClient), which does the work.
 //!
 //! # The thread behind a client
-//! [`connect`] and [`LockClient::open`] start one thread, which renews and gives back. Clones and guards share it,
-//! and it ends with the last of them. That last drop waits until the server knows what was dropped before, for
-//! [2 s](crate::ClientOptions::REQUEST_TIMEOUT) at the most, so that a program may return from `main` afterwards. It
-//! does not wait on a thread that belongs to a Tokio runtime.
+//! [`connect`] and [`LockClient::open`] start one thread, which renews and releases. Clones and guards share it,
+//! and it ends with the last of them. That last drop waits until the server has confirmed all earlier releases,
+//! for at most [2 s](crate::ClientOptions::REQUEST_TIMEOUT), so that a program may return from `main` afterwards.
+//! On a thread that belongs to a Tokio runtime it does not wait.
 //!
 //! # Within an async runtime
-//! A call that blocks would keep the runtime's thread. **Each call that says so panics, as Tokio's `block_on` does**, if
-//! a task of Tokio makes it: async code uses the async client. Threads of `spawn_blocking` may call.
+//! A blocking call would block the runtime's thread. **So each call that blocks panics in a task of Tokio, like
+//! Tokio's `block_on`**: async code uses the async client. Threads of `spawn_blocking` may call.
 //!
 //! # Loss
-//! Work that blocks cannot be dropped when the lock is lost, as async work is. Ask [`LockGuard::is_held`] between its
-//! steps, and let the resource check the [token](LockGuard::token).
+//! Blocking work cannot be dropped when the lock is lost, unlike async work. Check [`LockGuard::is_held`] between
+//! its steps, and let the resource check the [token](LockGuard::token).
 
 mod client;
 mod guard;

@@ -48,8 +48,8 @@ impl Runtime {
 impl Drop for Runtime {
     fn drop(&mut self) {
         self.end.take();
-        // C20: what was dropped is given back before a program ends. A thread of a runtime, such as our own, is not
-        // blocked.
+        // C20: releases dropped guards before a program ends. A thread of a runtime, such as this client's own,
+        // does not block.
         if let Some(thread) = self.thread.take()
             && Handle::try_current().is_err()
         {

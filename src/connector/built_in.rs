@@ -11,7 +11,7 @@ use percent_encoding::percent_decode_str;
 
 use super::schemes::{Schemes, config};
 
-/// Adds all backends, and of those that are not compiled in which feature brings them.
+/// Adds all backends. For those that are not compiled in, adds the name of their feature.
 pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
         .with("memory", |url| async move { memory(&url) })
@@ -85,7 +85,7 @@ fn redis(schemes: Schemes) -> Schemes {
 
 const REDIS_TLS: &str = "`redis-rustls` or `redis-native-tls`";
 
-/// The schemes of Redis, which feature brings each, and whether it does. Those of TLS need one more.
+/// Schemes of Redis, the feature of each, and true if it is enabled. Schemes with TLS need one more feature.
 const REDIS: [(&str, &str, bool); 7] = [
     ("redis", "`redis`", cfg!(feature = "redis")),
     ("redis+unix", "`redis`", cfg!(feature = "redis")),
@@ -115,7 +115,7 @@ fn redis_quorum(schemes: Schemes) -> Schemes {
         .fold(schemes, |schemes, scheme| schemes.lacking(scheme, "`redis-quorum`"))
 }
 
-/// The store of a name, or one of its own for no name.
+/// Returns the shared store of a name; a new store if the name is empty.
 fn memory(url: &str) -> Result<MemoryBackend, LockError> {
     static SHARED: LazyLock<Mutex<HashMap<String, MemoryBackend>>> = LazyLock::new(Mutex::default);
     let name = bare(url)?;
@@ -126,7 +126,7 @@ fn memory(url: &str) -> Result<MemoryBackend, LockError> {
     Ok(shared.entry(name).or_default().clone())
 }
 
-/// The locks in a directory; `filesystem=local` says that no other machine can reach it.
+/// Opens the locks in a directory; `filesystem=local` states that no other machine can reach it.
 fn files(url: &str) -> Result<FileBackend, LockError> {
     let mut parameters = UrlParameters::of(url);
     let options = match parameters.take("filesystem").as_deref() {
@@ -137,7 +137,7 @@ fn files(url: &str) -> Result<FileBackend, LockError> {
     options.open(directory(&parameters.url())?)
 }
 
-/// The directory of `file:DIRECTORY`, `file:///DIRECTORY` or `file://localhost/DIRECTORY`.
+/// Returns the directory of `file:DIRECTORY`, `file:///DIRECTORY` or `file://localhost/DIRECTORY`.
 fn directory(url: &str) -> Result<PathBuf, LockError> {
     let rest = &*bare(url)?;
     let path = match rest.strip_prefix("//") {
@@ -154,9 +154,9 @@ fn directory(url: &str) -> Result<PathBuf, LockError> {
     Ok(PathBuf::from(path.into_owned()))
 }
 
-/// Returns the part behind the scheme of a URL that takes no further parameters.
+/// Returns the part after the scheme of a URL without parameters.
 fn bare(url: &str) -> Result<String, LockError> {
-    // C49: neither reads any.
+    // C49: memory and files read no parameter here.
     let parameters = UrlParameters::of(url);
     parameters.refuse_unknown()?;
     let (_, rest) = parameters.base().split_once(':').unwrap_or_default();

@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep};
 
 use self::schemes::{Opened, Opening, Schemes, config};
 
-/// The pauses between attempts to connect.
+/// Pauses between attempts to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Connects to locks by URL: those of this crate, and those of further backends.
+/// Connects to locks by URL, with the backends of this crate and further ones.
 ///
-/// [`connect`](crate::connect()) is the same without further backends.
+/// [`connect`](crate::connect()) does the same without further backends.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
@@ -40,17 +40,17 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Knows the backends of this crate: those that are compiled in, and of the others which feature
-    /// brings them.
+    /// Creates a connector for the backends of this crate. For a backend that is not compiled in, it names the
+    /// feature.
     pub fn new() -> Self {
         Self { schemes: built_in::all(), patience: Duration::ZERO }
     }
 
-    /// Lets `open` open the URLs that start with `scheme` and a colon.
+    /// Opens URLs that start with `scheme` and a colon by `open`.
     ///
-    /// It is given the whole URL, without the parameter `prefix`, which works for every backend. It refuses
-    /// parameters that it does not know: [`UrlParameters`] helps. A scheme that is known already is
-    /// replaced.
+    /// `open` gets the whole URL, without the parameter `prefix`, which works for every backend. It must refuse
+    /// parameters that it does not know: [`UrlParameters`] helps. A second call with the same scheme replaces the
+    /// first.
     pub fn scheme<B, F>(
         self,
         scheme: impl Into<String>,
@@ -63,11 +63,10 @@ impl Connector {
         Self { schemes: self.schemes.with(scheme, open), ..self }
     }
 
-    /// Goes on trying for this long to connect to a server that is away; default zero, which is one attempt.
+    /// Keeps trying for this long to connect to a server that is down; default zero, which is one attempt.
     ///
-    /// A service that starts together with its store, or while that restarts, then comes up by itself. The pause
-    /// between two attempts grows from 50 ms to 1 s. An error that does not pass by itself, such as a wrong
-    /// password, ends it at once.
+    /// So a service can start together with its store, or while the store restarts. The pause between two
+    /// attempts grows from 50 ms to 1 s. A lasting error, such as a wrong password, ends the attempts at once.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), leasehold::LockError> {
@@ -80,7 +79,7 @@ impl Connector {
         Self { patience, ..self }
     }
 
-    /// The schemes whose URLs it opens, sorted: what a help text names.
+    /// Returns the schemes of its URLs, sorted, such as for a help text.
     ///
     /// ```
     /// # use leasehold::Connector;
@@ -135,7 +134,7 @@ impl Connector {
         }
     }
 
-    /// Opens until it succeeds, the error is one that lasts, or the patience is over.
+    /// Opens repeatedly until it succeeds, the error is a lasting one, or the patience is over.
     async fn patiently(&self, open: impl Fn() -> Opening) -> Opened {
         let (started, mut pause) = (Instant::now(), SHORTEST_PAUSE);
         loop {
@@ -165,7 +164,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// An error of the backend that names its server.
+/// Adds the server's name to an error of the backend.
 fn named(error: LockError, url: &UrlParameters) -> LockError {
     match error {
         LockError::Backend { operation, name, source } => {
@@ -175,12 +174,12 @@ fn named(error: LockError, url: &UrlParameters) -> LockError {
     }
 }
 
-/// The prefix of all names (C49). An empty one is none.
+/// Returns the prefix of all names (C49); `None` if it is empty.
 fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError> {
     let Some(prefix) = parameters.take("prefix").filter(|prefix| !prefix.is_empty()) else {
         return Ok(None);
     };
-    // Two prefixes that are no UTF-8 would look alike, and their locks would exclude each other.
+    // Two prefixes that are not UTF-8 would look alike, and their locks would exclude each other.
     let is_text = !prefix.contains(char::REPLACEMENT_CHARACTER);
     let name =
         LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < LockName::MAX_BYTES);

@@ -14,12 +14,12 @@ pub(super) type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 #[derive(Clone, Default)]
 pub(super) struct Schemes {
     known: BTreeMap<String, Arc<Open>>,
-    /// Schemes of this crate whose backend is not compiled in, and which features bring it.
+    /// Schemes of this crate whose backend is not compiled in, with their features.
     missing: BTreeMap<&'static str, &'static str>,
 }
 
 impl Schemes {
-    /// With a scheme, or with another way to open the URLs of one that is known.
+    /// Adds a scheme, or replaces its opener.
     pub(super) fn with<B, F>(
         mut self,
         scheme: impl Into<String>,
@@ -39,7 +39,7 @@ impl Schemes {
         self
     }
 
-    /// With a scheme whose backend is not compiled in.
+    /// Adds a scheme whose backend is not compiled in.
     #[allow(dead_code)]
     pub(super) fn lacking(mut self, scheme: &'static str, feature: &'static str) -> Self {
         self.missing.insert(scheme, feature);
@@ -80,7 +80,7 @@ impl Schemes {
     }
 }
 
-/// A URL that cannot be used.
+/// Error for a URL that cannot be used.
 pub(super) fn config(message: impl Into<String>) -> LockError {
     LockError::Config { message: message.into() }
 }

@@ -1,9 +1,9 @@
-//! The project beside its peers.
+//! Measures the project beside its peers.
 
 use crate::step::{self, Done};
 use crate::workspace;
 
-/// Builds the bench as it is shipped, and runs it with these arguments.
+/// Builds the bench in release mode, and runs it with these arguments.
 pub(crate) fn run(args: &[String]) -> Done {
     let mut bench = workspace::cargo("run --release --quiet --package lock-bench --");
     step::run(bench.args(args))

@@ -25,7 +25,7 @@ pub(crate) struct Chaos {
     minutes: u64,
 }
 
-/// Runs the tests of `tests/chaos` for as long as is said.
+/// Runs the tests of `tests/chaos` for the given time.
 pub(crate) fn run(chaos: &Chaos) -> Done {
     let mut tests = workspace::cargo("test --workspace --all-features --test chaos --");
     tests.arg(format!("p1_histories_on_{}", chaos.backend.as_deref().unwrap_or_default()));

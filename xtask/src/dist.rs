@@ -1,4 +1,4 @@
-//! Builds the packages to run: the command as one static file, and as a Debian package, with their sums.
+//! Builds the packages of the command: a static file, an archive and a Debian package, with their checksums.
 
 use std::env::consts::ARCH;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::workspace::{cargo, root, target};
 /// The command with all stores.
 const BUILD: &str = "build --release --config profile.release.strip=true --package lock-cli --features etcd,postgres";
 
-/// Where each shell looks for completions.
+/// Places in which each shell looks for completions.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "usr/share/bash-completion/completions/leasehold"),
     ("zsh", "usr/share/zsh/vendor-completions/_leasehold"),
     ("fish", "usr/share/fish/vendor_completions.d/leasehold.fish"),
 ];
 
-/// Files of the workspace that are installed as they are.
+/// Files of the workspace that are installed unchanged.
 const DOCS: &[&str] = &[
     "CHANGELOG.md",
     "LICENSE-APACHE",
@@ -30,7 +30,7 @@ const DOCS: &[&str] = &[
     "packaging/systemd/nightly-report.timer",
 ];
 
-/// Builds all below `target/dist`.
+/// Builds everything below `target/dist`.
 pub(crate) fn run() -> Done {
     let folder = target().join("dist");
     if folder.exists() {
@@ -53,7 +53,7 @@ pub(crate) fn run() -> Done {
     Ok(fs::write(folder.join("SHA256SUMS"), sums)?)
 }
 
-/// Builds the command for this kind of machine with musl, which is linked in whole.
+/// Builds the command for this machine's architecture with musl, linked statically.
 fn build(folder: &Path) -> Done<PathBuf> {
     let musl = format!("{ARCH}-unknown-linux-musl");
     step::run(command("rustup target add").arg(&musl).current_dir(root()))?;
@@ -64,7 +64,7 @@ fn build(folder: &Path) -> Done<PathBuf> {
     Ok(program)
 }
 
-/// Runs it where there is no other file, as in an image from scratch.
+/// Runs the command where no other file exists, as in an image from scratch.
 fn works_alone(program: &Path, folder: &Path) -> Done {
     let empty = folder.join("empty");
     fs::create_dir_all(empty.join("proc"))?;
@@ -76,7 +76,7 @@ fn works_alone(program: &Path, folder: &Path) -> Done {
     Ok(fs::remove_dir_all(empty)?)
 }
 
-/// Makes the tree that is installed.
+/// Makes the tree of installed files.
 fn fill(tree: &Path, program: &Path) -> Done {
     write(&tree.join("usr/bin/leasehold"), &fs::read(program)?)?;
     step::run(command("chmod 755").arg(tree.join("usr/bin/leasehold")))?;
@@ -104,13 +104,13 @@ fn fill(tree: &Path, program: &Path) -> Done {
     write(&docs.join("copyright"), licence.as_bytes())
 }
 
-/// The subcommands that a manual page refers to, as in `leasehold\-run(1)`.
+/// Returns the subcommands that a manual page refers to, as in `leasehold\-run(1)`.
 fn subcommands(page: &str) -> Vec<String> {
     let words = page.lines().filter_map(|line| line.trim().strip_suffix("(1)"));
     words.filter_map(|word| word.strip_prefix("leasehold\\-")).map(str::to_owned).collect()
 }
 
-/// Packs the tree, which gets the package's control file.
+/// Packs the tree, and adds the package's control file.
 fn debian(tree: &Path, package: &Path) -> Done {
     let architecture = output(&mut command("dpkg --print-architecture"))?;
     let control = fs::read_to_string(root().join("packaging/control"))?;

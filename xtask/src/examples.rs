@@ -1,4 +1,4 @@
-//! The examples, each of which ends by itself and fails if its story does not come true.
+//! Runs the examples. Each ends by itself, and fails if its story does not come true.
 
 mod example;
 mod interrupted;
@@ -11,9 +11,9 @@ use self::example::{Example, entries};
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root};
 
-/// Builds all examples as the tests do, and runs each without arguments; then runs those that take a
-/// URL once more, on a Redis server, ends the flash sale in the middle, and serves the shop of the first hour until a signal
-/// ends it. A failure hides no other.
+/// Builds all examples as the tests do, and runs each without arguments. Then runs those that take a URL again on
+/// a Redis server, ends the flash sale in the middle, and serves the shop of the first hour until a signal ends
+/// it. One failure does not hide another.
 pub(crate) fn run() -> Done {
     step::run(&mut cargo("build --workspace --all-features --examples"))?;
     let examples = all()?;
@@ -24,13 +24,13 @@ pub(crate) fn run() -> Done {
     Failure::all_of(alone.chain(on_redis).chain(interrupted).chain(served))
 }
 
-/// An example that is run in more ways than the others.
+/// Returns an example that is also run in other ways.
 fn named<'a>(examples: &'a [Example], name: &str) -> Done<&'a Example> {
     let example = examples.iter().find(|example| example.name == name);
     example.ok_or_else(|| Failure::new(format!("there is no example {name}")))
 }
 
-/// All examples, sorted by name.
+/// Returns all examples, sorted by name.
 fn all() -> io::Result<Vec<Example>> {
     let mut examples: Vec<_> =
         entries(&root().join("examples"))?.into_iter().filter_map(Example::at).collect();

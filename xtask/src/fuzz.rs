@@ -1,4 +1,4 @@
-//! Random input for the parsers.
+//! Runs the parsers on random input.
 
 use clap::Args;
 
@@ -19,7 +19,7 @@ pub(crate) struct Fuzz {
     seconds: u64,
 }
 
-/// Runs the tests called `fuzz_…` for as long as is said.
+/// Runs the tests called `fuzz_…` for the given time.
 pub(crate) fn run(fuzz: &Fuzz) -> Done {
     let mut tests =
         workspace::cargo(&format!("test {PACKAGES} --all-features --lib --no-fail-fast --"));

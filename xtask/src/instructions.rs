@@ -1,5 +1,5 @@
-//! Counts the client's instructions of an acquire and a release. Unlike times, they are the same on a busy machine, so
-//! that a slower commit is seen.
+//! Counts the client's instructions of an acquire and a release. Unlike times, the counts are the same on a busy
+//! machine, so they show a slower commit.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use tokio::runtime::Builder;
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root, target};
 
-/// The accepted counts, relative to the workspace: a store and its instructions a cycle in each line.
+/// File of the accepted counts, relative to the workspace. Each line has a store and its instructions per cycle.
 const ACCEPTED: &str = "benches/instructions/accepted.txt";
 
-/// A count up to this many times the accepted one passes.
+/// A count may be up to this many times the accepted one.
 const BOUND: f64 = 1.1;
 
-/// Counted is what the second run has more than the first: a program's start is left out.
+/// Cycles of two runs. The difference of their counts leaves out the start of the program.
 const CYCLES: [u64; 2] = [500, 1_500];
 
-/// The processor that callgrind plays has no vDSO, which rustix asks for the time without this.
+/// The processor that callgrind simulates has no vDSO; without this flag rustix reads the time through it.
 const FLAGS: &str = r#"build.rustflags=["--cfg","rustix_use_libc"]"#;
 
-/// Counts, and compares with what is accepted; or accepts what it counts.
+/// Counts, and compares with the accepted counts; or accepts the new counts.
 pub(crate) fn run(accept: bool) -> Done {
     let program = build()?;
     let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -40,7 +40,7 @@ pub(crate) fn run(accept: bool) -> Done {
     }
 }
 
-/// Builds the program that is counted in a folder of its own, since its flags differ.
+/// Builds the program to count, in its own folder, since its flags differ.
 fn build() -> Done<PathBuf> {
     let folder = target().join("instructions");
     let mut build = cargo("build --release --quiet --package lock-instructions --config");
@@ -54,7 +54,7 @@ fn of_a_cycle(program: &Path, url: &str) -> Done<u64> {
     Ok(more / (many - few))
 }
 
-/// The instructions of the whole program.
+/// Returns the instructions of the whole program.
 fn of(program: &Path, url: &str, cycles: u64) -> Done<u64> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]).arg(program);

@@ -11,9 +11,9 @@ use crate::tools::{self, tool};
 use crate::workspace::cargo;
 use crate::{mutants, workspace};
 
-/// Every set of features somebody may build with, so that none breaks unseen. A library is built without its
-/// tests too, which ask for more of its dependencies than it may. What no test and no example asks for by itself is
-/// built as a library alone. The benches want all backends, and so would give them to all.
+/// Sets of features that users may build with, so that a break of any is seen. Libraries are also built without
+/// their tests, whose dependencies have more features. A library without tests or examples of its own is built
+/// alone. The benches depend on all backends, and so would enable them for all packages.
 const FEATURE_SETS: &[&str] = &[
     "--workspace --all-features --all-targets",
     "-p lock-cli --all-targets",
@@ -32,13 +32,13 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold --features testing --lib",
 ];
 
-/// The docs as their authors read them, and as a build with default features shows them.
+/// Docs for the project's authors, and docs of a build with default features.
 const DOCS: &[&str] = &[
     "--workspace --all-features --document-private-items",
     "-p leasehold -p lock-core -p lock-file",
 ];
 
-/// Checks by tools of others. Advisories need the network, so they are checked at a release.
+/// Checks by external tools. Advisories need the network, so they are checked at a release.
 const TOOLS: &[&str] = &[
     "taplo fmt --check",
     "typos",
@@ -48,7 +48,8 @@ const TOOLS: &[&str] = &[
     "promtool test rules docs/observability/alerts.test.yaml",
 ];
 
-/// Checks format, then what tools of others and our own rules demand, then lints with every set of features, then docs.
+/// Checks formatting, then runs the external tools and the house rules, then lints every set of features, then
+/// builds the docs.
 pub(crate) fn run() -> Done {
     require("fmt", "rustfmt")?;
     require("clippy", "clippy")?;
@@ -66,7 +67,8 @@ pub(crate) fn run() -> Done {
     Ok(())
 }
 
-/// Checks that the links of all pages lead to a file, and to a heading of it. Links to other hosts are not followed.
+/// Checks that the links of all pages lead to a file and to one of its headings. Links to other hosts are not
+/// followed.
 fn links() -> Done {
     let pages = workspace::files()?
         .into_iter()
@@ -74,8 +76,8 @@ fn links() -> Done {
     step::run(tool("lychee --offline --include-fragments --no-progress").args(pages))
 }
 
-/// Checks that clauses and code agree, that every case of a suite is run, that the mutants fit the code, that the public
-/// items are listed, and that comments open plainly. Tells all that is wrong at once.
+/// Checks that clauses and code agree, every case of a suite runs, mutants apply, public items are listed, and
+/// comments open plainly. Reports all problems at once.
 fn house_rules() -> Done {
     println!("+ clauses, cases, mutants, public items and wording");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;

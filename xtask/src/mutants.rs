@@ -1,9 +1,9 @@
-//! Proves that named tests notice faults: applies each patch of `mutants/` to a copy of the workspace, and demands that its
-//! test fails there.
+//! Proves that named tests notice faults. Applies each patch of `mutants/` to a copy of the workspace, and
+//! demands that its test fails there.
 //!
-//! First every named test must run in the copy, and pass: a test that always fails would otherwise look like one that
-//! notices the fault, and so would a name that fits no test. `cargo mutants` makes the faults that follow a pattern; a patch
-//! is for those that it cannot make.
+//! Before that, every named test must run and pass in the copy: a test that always fails would otherwise look
+//! like one that notices the fault, and so would a name without a test. `cargo mutants` makes the faults that
+//! follow a pattern; a patch is for other faults.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,10 +13,11 @@ use std::process::Output;
 use crate::step::{self, Done, Failure, command};
 use crate::workspace::{root, target};
 
-/// The line of a patch that names its test, in the words that `cargo test` is told.
+/// Line of a patch that names its test, in the arguments of `cargo test`.
 const TEST: &str = "Test: ";
 
-/// A named test takes seconds, and a mutant may make it wait for ever. `timeout` ends what the test started as well.
+/// A test takes seconds, but a mutant may make it wait for ever. `timeout` also ends the processes that the test
+/// started.
 const LIMITED: &str = "timeout --kill-after=5 120 cargo test";
 
 struct Mutant {
@@ -24,7 +25,7 @@ struct Mutant {
     test: String,
 }
 
-/// Tries the mutants whose file's name contains one of `names`, or all if there are none.
+/// Tries the mutants whose file name contains one of `names`; all if `names` is empty.
 pub(crate) fn run(names: &[String]) -> Done {
     let mutants = all()?.into_iter().filter(|mutant| mutant.is_one_of(names)).collect::<Vec<_>>();
     if mutants.is_empty() {
@@ -44,7 +45,7 @@ pub(crate) fn run(names: &[String]) -> Done {
     report(survivors.into_iter().map(|name| format!("{name} survived")).collect())
 }
 
-/// The patches that do not fit the code any more, or name no test, a sentence each.
+/// Returns the patches that do not apply any more, or name no test, one sentence each.
 pub(crate) fn problems() -> Done<Vec<String>> {
     stale(&all()?)
 }
@@ -92,7 +93,7 @@ impl Mutant {
     }
 }
 
-/// A work tree of git with what is committed and what is changed; a new file counts once git knows it.
+/// Makes a git work tree of the workspace with its uncommitted changes; a new file counts once git knows it.
 fn copy() -> Done<PathBuf> {
     let tree = target().join("mutants/tree");
     let changed = command("git stash create").current_dir(root()).output()?.stdout;
@@ -110,7 +111,7 @@ fn copy() -> Done<PathBuf> {
     Ok(tree)
 }
 
-/// Demands that a test passes on the code as it is, and that there is such a test.
+/// Demands that a test exists, and passes on the unchanged code.
 fn control(tree: &Path, test: &str) -> Done {
     println!("+ cargo test {test} (unmutated)");
     let output = cargo_test(tree, test)?;
@@ -125,7 +126,7 @@ fn control(tree: &Path, test: &str) -> Done {
     }
 }
 
-/// Breaks the code, runs the mutant's test, and puts the code right again.
+/// Breaks the code, runs the mutant's test, and restores the code.
 fn judge(tree: &Path, mutant: &Mutant) -> Done<&'static str> {
     step::run(mutant.git_apply("--quiet").current_dir(tree))?;
     let output = cargo_test(tree, &mutant.test);
@@ -137,7 +138,7 @@ fn judge(tree: &Path, mutant: &Mutant) -> Done<&'static str> {
     })
 }
 
-/// Compiles and runs a test. What does not compile is an error: a mutant must not count as noticed for that.
+/// Compiles and runs a test. A compile error is an error: it must not count as a noticed mutant.
 fn cargo_test(tree: &Path, test: &str) -> Done<Output> {
     let compiled = cargo(tree, &format!("cargo test --no-run {test}"))?;
     match compiled.status.success() {

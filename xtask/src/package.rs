@@ -1,4 +1,4 @@
-//! The packages as the registry would serve them, and a service that is built from them alone.
+//! Packs the packages as the registry would serve them, and builds a service from them alone.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -6,13 +6,13 @@ use std::{env, fs};
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root, target};
 
-/// The source of the service.
+/// Source of the service.
 const SERVICE: &str = include_str!("package/service.rs");
 
-/// Files that every package has.
+/// Files of every package.
 const IN_EACH: &[&str] = &["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs and verifies all that is published, then builds and runs a service from the unpacked packages, offline.
+/// Packs and verifies all published packages, then builds and runs a service from the unpacked packages, offline.
 pub(crate) fn run() -> Done {
     let folder = target().join("package");
     if folder.exists() {
@@ -26,19 +26,19 @@ pub(crate) fn run() -> Done {
     fs::create_dir_all(service.join("src"))?;
     fs::write(service.join("src/main.rs"), SERVICE)?;
     fs::write(service.join("Cargo.toml"), manifest(&packages))?;
-    // The versions that the workspace is tested with; cargo drops those that the service does not need.
+    // The tested versions; cargo drops those that the service does not need.
     fs::copy(root().join("Cargo.lock"), service.join("Cargo.lock"))?;
     let mut run = cargo("run --offline");
     step::run(run.current_dir(&service).env("CARGO_TARGET_DIR", target()))
 }
 
-/// Removes what cargo keeps of packages that were packed here before. It takes a version of a package for final, and would
-/// build the service and the later packages on the earlier sources.
+/// Removes cargo's copies of packages that were packed before. Cargo takes a version of a package as final, and
+/// would build the service and the later packages from the earlier sources.
 fn forget_earlier_packages() -> Done {
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
     let registries = home.map(|home| home.join("registry")).into_iter();
-    // The registry of a dry run has no host, and so a name that begins with a dash.
+    // The registry of a dry run has no host, so its folder's name begins with a dash.
     let temporary =
         registries.flat_map(|registry| ["cache", "src"].map(|part| registry.join(part)));
     let temporary = temporary.map(|folder| (folder, "-"));
@@ -55,7 +55,7 @@ fn forget_earlier_packages() -> Done {
     Ok(())
 }
 
-/// The folders in which cargo verified the packages.
+/// Returns the folders in which cargo verified the packages.
 fn unpacked(folder: &Path) -> Done<Vec<PathBuf>> {
     let folders = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let folders = folders.collect::<std::io::Result<Vec<_>>>()?;
@@ -69,7 +69,7 @@ fn complete(packages: &[PathBuf]) -> Done {
     Failure::all_of(missing.map(|file| Err(Failure::new(format!("no {}", file.display())))))
 }
 
-/// Replaces each package of ours in the registry by the unpacked one, so that nothing comes from the workspace.
+/// Replaces each package of the workspace by the unpacked one, so that nothing comes from the workspace.
 fn manifest(packages: &[PathBuf]) -> String {
     let mut text = format!(
         "[package]\nname = \"package-service\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\

@@ -1,11 +1,11 @@
-//! The types on the platforms that the tests do not run on.
+//! Checks the types on platforms on which no tests run.
 
 use crate::step::{self, Done, command};
 
 const WINDOWS: &str = "x86_64-pc-windows-gnu";
 const MACOS: &str = "aarch64-apple-darwin";
 
-/// TLS is left out: it compiles C for the platform.
+/// TLS is left out, since it compiles C for the platform.
 const STORES: &str =
     "etcd,metrics,postgres,redis,redis-cluster,redis-quorum,redis-sentinel,serde,zookeeper";
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::step::{self, Done, Failure, command, succeeds};
 
-/// Something the tests need, and the packages that bring it by each of [`MANAGERS`]: none where a manager has no package
-/// for it, or needs none.
+/// A need of the tests, and the packages that provide it with each of [`MANAGERS`]: none if a manager has or
+/// needs no package for it.
 struct Need {
     what: &'static str,
     is_there: fn() -> bool,
@@ -94,7 +94,7 @@ const NEEDS: &[Need] = &[
     },
     Need {
         what: "systemd-analyze, which verifies the units of `packaging/`",
-        // Alpine has none: there that test fails.
+        // Alpine has none; the test fails there.
         is_there: || {
             let is_needed = cfg!(target_os = "linux") && program("apk").is_none();
             !is_needed || program("systemd-analyze").is_some()
@@ -119,7 +119,7 @@ const NEEDS: &[Need] = &[
     },
 ];
 
-/// A package manager: how it installs, after what, and whether only root may.
+/// A package manager: its commands to update and to install, and true if only root may run it.
 struct Manager {
     program: &'static str,
     update: Option<&'static str>,
@@ -145,7 +145,7 @@ const MANAGERS: [Manager; 5] = [
     Manager { as_root: false, ..manager("brew", "brew install") },
 ];
 
-/// Installs what is missing; fails if something still is.
+/// Installs all missing needs; fails if one is still missing.
 pub(crate) fn run() -> Done {
     let missing = missing();
     if missing.is_empty() {
@@ -165,7 +165,7 @@ fn missing() -> Vec<&'static Need> {
     NEEDS.iter().filter(|need| !(need.is_there)()).collect()
 }
 
-/// Installs by the manager of this number.
+/// Installs with the manager of this number.
 fn install(number: usize, missing: &[&Need]) -> Done {
     let manager = &MANAGERS[number];
     let packages: Vec<_> =
@@ -195,7 +195,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Says exactly what a person has to install.
+/// Lists exactly the things to install by hand.
 fn by_hand(missing: &[&Need], why: &str) -> Failure {
     let mut text = format!("{why}; please install:");
     for need in missing {
@@ -204,21 +204,21 @@ fn by_hand(missing: &[&Need], why: &str) -> Failure {
     Failure::new(text)
 }
 
-/// Debian keeps the server out of the path, in a folder for each version.
+/// Debian puts the server outside of the path, in a folder for each version.
 fn has_postgres_server() -> bool {
     let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut servers = versions.map(|version| version.path().join("bin/postgres"));
     program("postgres").is_some() || servers.any(|server| server.is_file())
 }
 
-/// A library without a program in the path.
+/// ZooKeeper is a library, without a program in the path.
 fn has_zookeeper() -> bool {
     let folders = ["/usr/share/java/zookeeper.jar", "/usr/share/zookeeper/lib"];
     let kegs = ["/opt/homebrew/opt/zookeeper", "/usr/local/opt/zookeeper"];
     folders.iter().chain(&kegs).any(|path| Path::new(path).exists())
 }
 
-/// The compiler is of no use without the files that it is to find by itself.
+/// The compiler is useless without the files that it must find by itself.
 fn has_protoc() -> bool {
     let Some(protoc) = program("protoc") else {
         return false;
@@ -229,14 +229,14 @@ fn has_protoc() -> bool {
         .any(|include| prefix.join(include).join("google/protobuf/empty.proto").is_file())
 }
 
-/// Apple's systems bring a TLS library of their own.
+/// Apple's systems have a TLS library of their own.
 fn has_openssl_headers() -> bool {
     cfg!(target_vendor = "apple") || succeeds(&mut command("pkg-config --exists openssl"))
 }
 
 fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    // Debian puts servers where only root looks.
+    // Debian puts servers in a folder that only root has in its path.
     let folders = env::split_paths(&path).chain([PathBuf::from("/usr/sbin")]);
     let mut places = folders.map(|folder| folder.join(name));
     places.find(|place| place.is_file())

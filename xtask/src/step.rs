@@ -3,7 +3,7 @@
 use std::io;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
-/// Why a task stopped, and the exit code that says so.
+/// The reason why a task stopped, and the exit code for it.
 #[derive(Debug)]
 pub(crate) struct Failure {
     why: String,
@@ -16,7 +16,7 @@ impl Failure {
         Self { why, code }
     }
 
-    /// Carries out all parts of a task. The exit code is that of the first failure.
+    /// Runs all parts of a task. The exit code is that of the first failure.
     pub(crate) fn all_of(parts: impl IntoIterator<Item = Done>) -> Done {
         let failures: Vec<_> = parts.into_iter().filter_map(Done::err).collect();
         let why =
@@ -38,7 +38,7 @@ impl From<io::Error> for Failure {
 
 pub(crate) type Done<T = ()> = Result<T, Failure>;
 
-/// A command from a line of words, without input: no task has questions.
+/// Creates a command from a line of words, without input: no task asks questions.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
@@ -46,14 +46,14 @@ pub(crate) fn command(line: &str) -> Command {
     command
 }
 
-/// Prints a command and runs it. A failure carries the command's own exit code.
+/// Prints a command and runs it. A failure has the command's own exit code.
 pub(crate) fn run(command: &mut Command) -> Done {
     let line = announce(command);
     let status = command.status();
     judge(&line, status)
 }
 
-/// As [`run`], but prints all that the command said when it is over, so that commands run side by side.
+/// Like [`run`], but prints the command's output when it is over, so that commands can run side by side.
 pub(crate) fn run_and_tell_at_the_end(command: &mut Command) -> Done {
     let line = announce(command);
     let output = command.output();

@@ -7,21 +7,23 @@ use crate::step::{self, Done, Failure};
 use crate::tools::{self, tool};
 use crate::{examples, setup, workspace};
 
-/// Arguments of each runner, so that nothing is built twice.
+/// Arguments of each runner, the same so that nothing is built twice.
 const ALL: &str = "--workspace --all-features --no-fail-fast";
 
-/// Programs whose tests share a server. They run under `cargo test`: a runner that gives each test a process would start
-/// the server anew for each, which takes eight times as long on Postgres and a disk full of folders on etcd.
+/// Programs whose tests share a server. They run under `cargo test`: a runner with a process for each test would
+/// start the server for each one. That takes eight times as long on Postgres, and fills the disk with folders on
+/// etcd.
 ///
-/// Those that wait for a disk run one after the other. The others run beside them, after all that `cargo nextest` runs.
+/// Programs that wait for a disk run one after the other. The others run beside them, after all that `cargo
+/// nextest` runs.
 const ON_DISK: &str = "--test etcd --test postgres";
 const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies --test zookeeper";
 
-/// Number of tests of a program that run side by side, for each core: most tests wait for most of their time.
+/// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
 
-/// Sets up, then runs all tests, those in the docs, and all examples. With arguments it hands them to `cargo test`, and runs
-/// no more than that. A failure hides no other.
+/// Sets up, then runs all tests, those in the docs, and all examples. With arguments it only runs `cargo test`
+/// with them. One failure does not hide another.
 pub(crate) fn run(args: &[String]) -> Done {
     setup::run()?;
     if !args.is_empty() {
@@ -32,7 +34,8 @@ pub(crate) fn run(args: &[String]) -> Done {
     Failure::all_of(all()?.into_iter().chain(docs).chain(examples))
 }
 
-/// Two programs side by side, where `cargo nextest` is installed or can be; else one after the other by `cargo test`.
+/// Runs two programs side by side if `cargo nextest` is installed or can be; otherwise one after the other by
+/// `cargo test`.
 fn all() -> Done<Vec<Done>> {
     let has_nextest =
         tools::install().is_ok() || step::succeeds(&mut tool("cargo-nextest nextest --version"));

@@ -1,4 +1,4 @@
-//! The tools of others: linters, and the runner of the tests.
+//! External tools: linters, and the test runner.
 
 use std::fs;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::step::{self, Done, command};
 use crate::workspace::{root, target};
 
-/// Commands by which the tools tell their versions.
+/// Commands that print the tools' versions.
 const TOOLS: &[&str] = &[
     "cargo-deny --version",
     "cargo-nextest nextest --version",
@@ -16,8 +16,8 @@ const TOOLS: &[&str] = &[
     "typos --version",
 ];
 
-/// Installs what `xtask/tools.txt` lists below the build folder, unless it is there. Where that cannot be, all must be on
-/// the path.
+/// Installs the tools of `xtask/tools.txt` below the build folder, unless they are there. If that is impossible,
+/// all must be on the path.
 pub(crate) fn install() -> Done {
     let (list, folder) = (root().join("xtask/tools.txt"), target().join("tools"));
     let installed = folder.join("tools.txt");
@@ -35,7 +35,8 @@ pub(crate) fn install() -> Done {
     }
 }
 
-/// A command of one of the tools, from a line of words. A tool that was not installed here is taken from the path.
+/// Creates a command of a tool from a line of words. A tool that is not installed below the build folder is taken
+/// from the path.
 pub(crate) fn tool(line: &str) -> Command {
     let (name, words) = line.split_once(' ').unwrap_or((line, ""));
     let own = target().join("tools/bin").join(name);

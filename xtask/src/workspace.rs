@@ -1,4 +1,4 @@
-//! Where things are.
+//! Paths of the workspace.
 
 use std::env;
 use std::ffi::OsStr;
@@ -8,32 +8,32 @@ use std::process::Command;
 
 use crate::step::{Done, Failure, command};
 
-/// The workspace this program was built from.
+/// Root of the workspace from which this program was built.
 pub(crate) fn root() -> &'static Path {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest)
 }
 
-/// Where cargo builds.
+/// Cargo's build folder.
 pub(crate) fn target() -> PathBuf {
     root().join(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// A cargo command in the workspace, from a line of words.
+/// Creates a cargo command in the workspace, from a line of words.
 pub(crate) fn cargo(line: &str) -> Command {
     let mut cargo = command(&format!("cargo {line}"));
     cargo.current_dir(root());
     cargo
 }
 
-/// The files of the workspace, sorted.
+/// Returns the files of the workspace, sorted.
 pub(crate) fn files() -> Done<Vec<PathBuf>> {
     let mut files = files_of(root())?;
     files.sort();
     Ok(files)
 }
 
-/// Returns the files of a folder that git knows of, with changes and new files.
+/// Returns the files of a folder that git knows, including changed and new ones.
 pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
     let listed = command("git ls-files -z --cached --others --exclude-standard")
         .current_dir(folder)
@@ -44,6 +44,6 @@ pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
     }
     let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let files = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
-    // Git still lists what was removed but not committed.
+    // Git still lists files that were removed without a commit.
     Ok(files.filter(|file| folder.join(file).is_file()).collect())
 }

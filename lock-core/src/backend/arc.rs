@@ -1,4 +1,4 @@
-//! A shared backend is a backend.
+//! Implements the backend traits for a shared backend.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{BackendError, Capabilities, Claim, Lease, LockName, OwnerId, Renewal};
 
-/// Every method is forwarded, so that none falls back to a default.
+/// Forwards every method, so that none falls back to a default.
 #[async_trait]
 #[deny(clippy::missing_trait_methods)]
 impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {

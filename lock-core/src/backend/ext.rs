@@ -1,4 +1,4 @@
-//! Conveniences that follow from the verbs of a backend.
+//! Convenience methods built on those of a backend.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::answers::Extension;
 use super::distributed_lock::DistributedLock;
 use crate::model::{BackendError, Renewal};
 
-/// Conveniences of each [`DistributedLock`].
+/// Convenience methods of each [`DistributedLock`].
 #[async_trait]
 pub trait DistributedLockExt: DistributedLock {
     /// Extends one hold: [`extend`](DistributedLock::extend) of a single renewal.

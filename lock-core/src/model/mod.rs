@@ -1,4 +1,4 @@
-//! The words of the contract: plain values that neither wait nor ask a server.
+//! The types of the contract: plain values that neither wait nor ask a server.
 
 mod at_least;
 mod backend_error;

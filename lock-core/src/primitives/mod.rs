@@ -1,7 +1,7 @@
 //! Primitives built on a lock, once for all backends: one file each.
 //!
-//! A primitive is policy. It holds locks through a [`LockClient`](crate::LockClient), as an application does,
-//! and adds a method to it.
+//! A primitive holds locks through a [`LockClient`](crate::LockClient), as an application does, and adds a method
+//! to it.
 
 mod election;
 mod looks;

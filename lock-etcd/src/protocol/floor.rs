@@ -1,8 +1,8 @@
-//! The floor of a store's tokens, from which they rise with the revisions of the store.
+//! The floor of a store's tokens. Tokens rise from it with the revisions of the store.
 //!
 //! Revisions alone begin at 1 in each cluster, far below the tokens of other stores, which are times in
-//! microseconds. So the floor is a time in microseconds, and the revision that the store had then. A resource that
-//! saw the tokens of another store, or of an earlier cluster, accepts those of this one (C22).
+//! microseconds. So the floor is a time in microseconds, together with the store's revision at that time. A
+//! resource that saw the tokens of another store, or of an earlier cluster, accepts the tokens of this one (C22).
 //!
 //! ```text
 //!   {root}/floor = "1795251431457000 38 cdf818194e3a8c32"     the time, the revision, and the id of the cluster
@@ -10,11 +10,12 @@
 //!   token of a claim = time + TOKENS × (revision of the claim - revision of the floor)
 //! ```
 //!
-//! Each claim has [`TOKENS`] tokens: its own, and those of the tasks that its hold passes to within a client (C26).
+//! Each claim has [`TOKENS`] tokens: its own, and those of later tasks of its client to which the hold passes
+//! (C26).
 //!
-//! A client raises the floor to its clock when it first reads it, if nobody has a claim then. So a service may leave
-//! the store and come back. Each transaction that grants compares that the key is as it was read. Where it is missing,
-//! or was written in another cluster (a backup was restored), a client writes a later floor.
+//! A client raises the floor to its clock when it first reads it, if no claim exists then. So a service may leave
+//! the store and come back. Each transaction that grants compares the key with the version that was read. If the
+//! key is missing, or was written in another cluster (a backup was restored), a client writes a later floor.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -32,7 +33,8 @@ use crate::wire::server::Server;
 /// Number of tokens of each claim. The clock outruns them while fewer than 15,625 writes a second reach the cluster.
 const TOKENS: u32 = 64;
 
-/// A floor that is further behind the clock is raised: no service leaves the store and comes back sooner.
+/// A floor that is further behind the clock is raised, in microseconds. No service leaves the store and comes
+/// back sooner.
 const BEHIND: u64 = 10_000;
 
 /// The floor of one cluster, as this client knows it.
@@ -47,7 +49,7 @@ pub(crate) struct Floors {
     seen: Mutex<Vec<Floor>>,
 }
 
-/// A floor as it was read.
+/// A floor, as it was read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Floor {
     time: u64,
@@ -63,7 +65,7 @@ impl Floors {
         Self { server, key: root.floor(), claims: root.all_claims(), current, seen }
     }
 
-    /// The floor, which is read when it is first needed.
+    /// Returns the floor; reads it at the first call.
     pub(crate) async fn get(&self) -> Result<Floor, BackendError> {
         let current = self.current().clone();
         let read = || async {
@@ -74,24 +76,24 @@ impl Floors {
         current.get_or_try_init(read).await.copied()
     }
 
-    /// Lets the floor be read anew when it is next needed.
+    /// Forgets the floor, so that the next use reads it again.
     pub(crate) fn forget(&self) {
         *self.current() = Arc::default();
     }
 
-    /// Reads the floor anew.
+    /// Reads the floor again.
     pub(crate) async fn get_anew(&self) -> Result<Floor, BackendError> {
         self.forget();
         self.get().await
     }
 
-    /// The revision in which the claim under this token was made; `None` if the token is not of this store.
+    /// Returns the revision of the claim with this token; `None` if the token is not of this store.
     pub(crate) fn revision(&self, token: FencingToken) -> Option<i64> {
         let floor = self.of(token)?;
         floor.revision.checked_add_unsigned((token.get() - floor.time) / u64::from(TOKENS))
     }
 
-    /// The tokens of the same claim that follow this one: up to `wanted`; `None` if there are none.
+    /// Returns the next tokens of the same claim, up to `wanted`; `None` if there are none.
     pub(crate) fn following(&self, token: FencingToken, wanted: u32) -> Option<TokenRange> {
         let used = (token.get() - self.of(token)?.time) % u64::from(TOKENS);
         let len = u64::from(wanted).min(u64::from(TOKENS) - 1 - used);
@@ -99,21 +101,21 @@ impl Floors {
         TokenRange::new(first, len as u32).ok()
     }
 
-    /// The floor under which a token was granted. A floor is above all tokens of the floors before it.
+    /// Returns the floor under which a token was granted. A floor is above all tokens of the floors before it.
     fn of(&self, token: FencingToken) -> Option<Floor> {
         self.seen().iter().rev().find(|floor| floor.time <= token.get()).copied()
     }
 
-    /// Lets `txn` be carried out only while the floor is as it was read.
+    /// Makes `txn` conditional on the floor that was read.
     pub(crate) fn guard(&self, floor: Floor, txn: Txn) -> Txn {
         let same = Compare::mod_revision(&*self.key, CompareOp::Equal, floor.written);
         Txn::new().when([same]).and_then([TxnOp::txn(txn)])
     }
 
-    /// The answer to a transaction under [`guard`](Self::guard).
+    /// Returns the answer to a transaction under [`guard`](Self::guard).
     ///
     /// # Errors
-    /// The floor has changed: nothing was done, and the next attempt reads it anew.
+    /// The floor has changed: nothing was done, and the next attempt reads the floor again.
     pub(crate) fn guarded(&self, answer: &Answer) -> Result<Answer, BackendError> {
         if !answer.succeeded {
             self.forget();
@@ -125,7 +127,7 @@ impl Floors {
     /// Reads the floor, and raises it if that is due.
     async fn read(&self) -> Result<Floor, BackendError> {
         let now = now();
-        // Each client that came in between has raised it.
+        // Fails only if other clients raised the floor each time.
         for _ in 0..3 {
             let (found, is_unused, revision) = self.look().await?;
             let floor = found.as_ref().map(|found| self.read_value(found)).transpose()?;
@@ -161,7 +163,7 @@ impl Floors {
         }
     }
 
-    /// The time of the next floor; `None` if this one stays.
+    /// Returns the time of the next floor; `None` if this one stays.
     fn due(
         &self,
         found: Option<&Written>,
@@ -181,7 +183,7 @@ impl Floors {
             .ok_or_else(|| not_understood(&self.key, "the floor of tokens", then))
     }
 
-    /// Notes a floor that was read.
+    /// Stores a floor that was read.
     fn note(&self, floor: Floor) -> Result<(), BackendError> {
         let mut seen = self.seen();
         match seen.last() {
@@ -204,13 +206,14 @@ impl Floors {
 }
 
 impl Floor {
-    /// The first token of a claim that was made in this revision.
+    /// Returns the first token of a claim that was made in this revision.
     pub(crate) fn token(self, revision: i64) -> Result<FencingToken, BackendError> {
         let token = self.at(revision).and_then(|token| FencingToken::new(token).ok());
         token.ok_or_else(|| unreadable("a revision that makes no token"))
     }
 
-    /// A claim that is older than the floor has a token below it, and above all that were granted before that claim.
+    /// Returns the token of a claim. A claim older than the floor has a token below the floor, and above all
+    /// tokens granted before the claim.
     fn at(self, revision: i64) -> Option<u64> {
         let claims = revision.checked_sub(self.revision)?;
         self.time.checked_add_signed(claims.checked_mul(TOKENS.into())?)
@@ -236,7 +239,7 @@ fn not_written() -> BackendError {
     overtaken("the floor of tokens was not written")
 }
 
-/// The time in microseconds.
+/// Returns the time in microseconds.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_micros().try_into().unwrap_or(u64::MAX)
@@ -333,7 +336,7 @@ mod tests {
         }
     }
 
-    /// A floor that is understood is written as it was read.
+    /// A floor that can be read is written back unchanged.
     #[test]
     fn fuzz_floors() {
         const WORDS: &[&str] =

@@ -1,4 +1,4 @@
-//! The claims of this client, and the sessions that they are on.
+//! The claims of this client, and their sessions.
 
 pub(crate) mod claimed;
 pub(crate) mod claims;

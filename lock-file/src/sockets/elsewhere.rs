@@ -1,4 +1,4 @@
-//! Other systems than Linux have no locks in files, so nobody waits for one.
+//! Other systems than Linux: they have no locks in files, so no process waits for one.
 
 use std::convert::Infallible;
 use std::io::{self, ErrorKind};

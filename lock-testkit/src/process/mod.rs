@@ -1,4 +1,4 @@
-//! Processes that a test starts, and that end with the test, even when it is killed.
+//! Processes of a test. They end with the test, even if it is killed.
 
 pub mod child;
 mod folder;

@@ -1,4 +1,4 @@
-//! One example: its sources, and the program that was built of them.
+//! One example: its sources, and its program.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::workspace::{root, target};
 
-/// Where an example finds its locks if no argument says it.
+/// Variable with the URL of the locks, for an example without that argument.
 pub(super) const URL: &str = "LEASEHOLD_URL";
 
 /// A file, or a folder with a `main.rs`.
@@ -24,14 +24,14 @@ impl Example {
         Some(Self { name, path })
     }
 
-    /// Runs what was built, without arguments, wherever the shell's own locks are.
+    /// Runs the program without arguments. The URL of the calling shell does not count.
     pub(super) fn command(&self) -> Command {
         let mut command = Command::new(target().join("debug/examples").join(&self.name));
         command.current_dir(root()).stdin(Stdio::null()).env_remove(URL);
         command
     }
 
-    /// Returns true if it takes a URL, by its sources: a list beside them would go stale.
+    /// Returns true if the example takes a URL, according to its sources: a separate list would go stale.
     pub(super) fn takes_url(&self) -> io::Result<bool> {
         let reads_it = format!("env = \"{URL}\"");
         let texts: Result<Vec<_>, _> = self.sources()?.iter().map(fs::read_to_string).collect();
@@ -43,7 +43,7 @@ impl Example {
     }
 }
 
-/// The sources of a file or folder. A folder may hold a package, which is the story of the example.
+/// Returns the sources of a file or folder. A folder may hold a package, which belongs to the example.
 fn sources_in(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(if is_rust(path) { vec![path.to_owned()] } else { Vec::new() });

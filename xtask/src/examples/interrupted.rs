@@ -1,4 +1,4 @@
-//! The flash sale, ended in the middle by a signal.
+//! Ends the flash sale in the middle by a signal.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +11,7 @@ use crate::workspace::target;
 /// Signals that end a program in the foreground, and in a container.
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 
-/// Sends a signal once the sale has begun, and sees that no process and no file is left.
+/// Sends a signal once the sale has begun, and checks that no process and no file is left.
 pub(super) fn run(sale: &Example) -> Done {
     SIGNALS.iter().try_for_each(|signal| interrupt(sale, signal))
 }
@@ -22,14 +22,15 @@ fn interrupt(sale: &Example, signal: &str) -> Done {
     let mut show = sale.command().env("TMPDIR", &folder).stdout(Stdio::piped()).spawn()?;
     let output = show.stdout.take().ok_or_else(|| Failure::new("the sale has no output"))?;
     let mut lines = BufReader::new(output).lines();
-    // The first act is over, and the workers of the second are at work.
+    // The first act is over, and the workers of the second are running.
     for line in lines.by_ref() {
         if line?.contains("Act 1") {
             break;
         }
     }
     step::run(step::command("kill").arg(signal).arg(show.id().to_string()))?;
-    // The end of the output: the workers have it as their standard error alone.
+    // Reads to the end of the output, which comes with the end of the main process: the workers share only its
+    // standard error.
     lines.for_each(drop);
     let status = show.wait()?;
     let left = fs::read_dir(&folder)?.count();

@@ -1,4 +1,4 @@
-//! The examples that take a URL, on a real Redis server.
+//! Runs the examples that take a URL on a real Redis server.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use tokio::runtime::Builder;
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
-/// The size of the sale on a quorum, which is slow where many wait.
+/// Size of the sale on a quorum, which is slow with many waiters.
 const SMALL: &[&str] = &["--workers", "2", "--tasks", "2", "--items", "10", "--buyers", "50"];
-/// A machine that stands still for a moment must not have a primary replaced.
+/// Long enough that a pause of the machine never causes a failover.
 const NEVER_REPLACED: Duration = Duration::from_secs(60);
 
-/// Runs all that take a URL, one after the other on the same server: none may need a fresh one. The
-/// server ends with this function, and with this process if that is killed.
+/// Runs all examples that take a URL, one after the other on the same server: none may need an empty one. The
+/// server ends with this function, and also if this process is killed.
 pub(super) fn run(examples: &[Example]) -> Done {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let server = runtime.block_on(RedisServer::start());
@@ -27,7 +27,7 @@ pub(super) fn run(examples: &[Example]) -> Done {
     sell_on_several(examples)
 }
 
-/// Plays the flash sale on a cluster, on the primary that sentinels name, and a small one on a quorum.
+/// Runs the flash sale on a cluster and on the primary that sentinels name, and a small one on a quorum.
 fn sell_on_several(examples: &[Example]) -> Done {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
@@ -60,8 +60,8 @@ fn connections(session: &mut Session) -> Option<u64> {
     lines.find_map(|line| line.strip_prefix("total_connections_received:")?.parse().ok())
 }
 
-/// The locks that are held. Keys that begin with a brace stand beside a lock, such as the counter of its
-/// tokens, which outlives the holds.
+/// Returns the locks that are held. Keys that begin with a brace belong to a lock, such as its token counter,
+/// which outlives the holds.
 fn locks(session: &mut Session) -> Vec<String> {
     let keys = session.call(&["KEYS", "*"]);
     let names = keys.array().iter().map(|key| key.text().to_owned());

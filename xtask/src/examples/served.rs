@@ -1,4 +1,4 @@
-//! The shop of the first hour as a service, until a signal ends it.
+//! Serves the shop of the first hour until a signal ends it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,13 +10,13 @@ use crate::step::{self, Done, Failure};
 /// Signals by which a terminal, systemd and Kubernetes end a service.
 const SIGNALS: [&str; 2] = ["-INT", "-TERM"];
 
-/// Sells one lamp, sends a signal, and sees that the service ends by itself.
+/// Sells one lamp, sends a signal, and checks that the service ends by itself.
 pub(super) fn run(shop: &Example) -> Done {
     SIGNALS.iter().try_for_each(|signal| {
         let serve = ["--serve", "127.0.0.1:0"];
         let mut shop = shop.command().args(serve).stdout(Stdio::piped()).spawn()?;
         let ended = end(&mut shop, signal);
-        // Ends an example that does not serve.
+        // Ends an example that did not end by the signal.
         let _ = shop.kill();
         ended
     })

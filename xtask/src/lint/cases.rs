@@ -1,4 +1,4 @@
-//! Every case of the testkit is run: one that no macro lists would never fail.
+//! Checks that every case of the testkit is in a list: a case in no list would never run.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use syn::{FnArg, Item, ItemFn, Type, Visibility};
 use crate::lint::source::Source;
 use crate::step::{Done, Failure};
 
-/// The cases of a folder, and the macros that make tests of them.
+/// The cases of a folder, and the macros that generate their tests.
 struct Suite {
     folder: &'static str,
     macros: &'static [&'static str],
@@ -18,7 +18,7 @@ const SUITES: &[Suite] = &[
     Suite { folder: "lock-testkit/src/faults", macros: &["test_faults", "test_resources"] },
 ];
 
-/// The cases that are in no list, a sentence each.
+/// Returns the cases that are in no list, one sentence each.
 pub(super) fn problems(sources: &[Source]) -> Done<Vec<String>> {
     let mut problems = Vec::new();
     for suite in SUITES {
@@ -56,7 +56,7 @@ fn items(source: &Source) -> Done<Vec<Item>> {
     }
 }
 
-/// Returns true if a function is a case: public, asynchronous, and with no parameter but the harness, as an argument or
+/// Returns true if a function is a case: public, async, and with no parameter but the harness, as an argument or
 /// as a type.
 fn is_case(function: &ItemFn) -> bool {
     let signature = &function.sig;
@@ -73,7 +73,7 @@ fn is_harness(argument: &FnArg) -> bool {
     matches!(&*argument.ty, Type::Reference(to) if matches!(&*to.elem, Type::TraitObject(_)))
 }
 
-/// The words of one of the suite's macros, the names of its cases among them.
+/// Returns the words of one of the suite's macros; they include the names of its cases.
 fn words_of_list(suite: &Suite, item: &Item) -> Vec<String> {
     let Item::Macro(defined) = item else { return Vec::new() };
     let is_list = defined.ident.as_ref().is_some_and(|name| {

@@ -1,8 +1,8 @@
-//! The contract and the code agree: each clause that is cited stands in the contract, and each
-//! clause in force is kept by code and shown by a test, both of which cite it.
+//! Checks that the contract and the code agree. Each cited clause is in the contract. Each clause in force is
+//! kept by code and shown by a test, and both cite it.
 //!
-//! A comment in the code cites a clause by its number (`// C19: …`). A test cites one by its name
-//! (`c19_…`), or by a comment in the test code.
+//! A comment in the code cites a clause by its number (`// C19: …`). A test cites a clause by its name (`c19_…`),
+//! or by a comment in the test code.
 
 mod citation;
 mod clause;
@@ -14,13 +14,13 @@ use self::clause::Clause;
 use self::contract::Contract;
 use crate::lint::source::Source;
 
-/// The page that holds all clauses.
+/// Page with all clauses.
 pub(super) const PAGE: &str = "docs/contract.md";
 
-/// Folders whose comments speak of citations themselves.
+/// Folders whose comments are about citations.
 const NOT_READ: &[&str] = &["xtask"];
 
-/// Returns all disagreements, a sentence each, with place and remedy.
+/// Returns all disagreements, one sentence each, with place and remedy.
 pub(super) fn problems(page: &Source, sources: &[Source]) -> Vec<String> {
     let contract = Contract::read(page);
     let read = sources.iter().filter(|source| !NOT_READ.iter().any(|folder| source.is_in(folder)));
@@ -35,7 +35,7 @@ fn repeated((line, clause): &(usize, Clause)) -> String {
     format!("{PAGE}:{line}: {clause} stands in an earlier line too: give each its own number")
 }
 
-/// Returns the fault of one citation.
+/// Returns the error of a citation.
 fn wrong(Citation { clause, place, kind }: &Citation, contract: &Contract) -> Option<String> {
     if !contract.has(*clause) {
         return Some(format!(
@@ -52,7 +52,7 @@ fn wrong(Citation { clause, place, kind }: &Citation, contract: &Contract) -> Op
     })
 }
 
-/// Returns the needs of a clause in force that nothing meets.
+/// Returns the missing citations of a clause in force.
 fn neglected((clause, line): (&Clause, &usize), citations: &[Citation]) -> Vec<String> {
     let has = |kinds: &[Kind]| {
         citations
@@ -76,13 +76,12 @@ fn neglected((clause, line): (&Clause, &usize), citations: &[Citation]) -> Vec<S
     lacks
 }
 
-/// Only clauses have a place in the code. Promises and invariants are what many places together
-/// make true.
+/// Only clauses have a place in the code. Promises and invariants are the result of many places together.
 fn needs_code(clause: Clause) -> bool {
     clause.letter() == 'C'
 }
 
-/// All but the promises: these are the sum of the clauses, and no single test can show one.
+/// All except promises: these are the sum of the clauses, and no single test can show one.
 fn needs_test(clause: Clause) -> bool {
     clause.letter() != 'P'
 }

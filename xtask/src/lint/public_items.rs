@@ -1,7 +1,8 @@
-//! The public items of what is published stand in listings, so that a change of the API is seen and meant.
+//! Compares the public items of the published packages with listings, so that a change of the API is visible and
+//! intended.
 //!
-//! Listed is what is `pub`, since the lint `unreachable_pub` refuses it where users cannot reach it. Items that a macro
-//! makes are not listed.
+//! Lists items that are `pub`, since the lint `unreachable_pub` refuses `pub` where users cannot reach it. Items
+//! that a macro makes are not listed.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -18,7 +19,7 @@ use crate::lint::source::{self, Source};
 use crate::step::{Done, Failure};
 use crate::workspace::root;
 
-/// The packages, and where their sources are.
+/// The packages, and the folders of their sources.
 const PACKAGES: &[(&str, &str)] = &[
     ("leasehold", "src"),
     ("lock-core", "lock-core/src"),
@@ -29,7 +30,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("lock-zookeeper", "lock-zookeeper/src"),
 ];
 
-/// The packages whose public items are not those of their listing, a sentence each.
+/// Returns the packages whose public items differ from their listing, one sentence each.
 pub(super) fn problems(sources: &[Source]) -> Done<Vec<String>> {
     let mut problems = Vec::new();
     for (package, folder) in PACKAGES {
@@ -49,7 +50,7 @@ pub(super) fn problems(sources: &[Source]) -> Done<Vec<String>> {
     Ok(problems)
 }
 
-/// Writes all listings anew.
+/// Writes all listings again.
 pub(crate) fn accept() -> Done {
     let sources = source::with_endings(&[".rs"])?;
     for (package, folder) in PACKAGES {
@@ -63,7 +64,7 @@ fn path(package: &str) -> String {
     format!("docs/notes/public_items/{package}.txt")
 }
 
-/// The public items of the Rust sources in a folder, a line each.
+/// Returns the public items of the Rust sources in a folder, one line each.
 fn items(sources: &[Source], folder: &str) -> Done<BTreeSet<String>> {
     let mut listing = Listing::default();
     let is_rust = |source: &&Source| source.is_in(folder) && source.path.ends_with(".rs");
@@ -81,9 +82,9 @@ fn items(sources: &[Source], folder: &str) -> Done<BTreeSet<String>> {
 #[derive(Default)]
 struct Listing {
     lines: BTreeSet<String>,
-    /// The names of the public types.
+    /// Names of the public types.
     types: BTreeSet<String>,
-    /// The traits of all types, and the name of each.
+    /// Traits and type names of all impls.
     impls: Vec<(String, String)>,
 }
 
@@ -109,7 +110,7 @@ impl Listing {
         self.impls.extend(told.map(|one| (name.to_string(), text(one))));
     }
 
-    /// Adds the fields that are public, or those of a variant of an enum that is.
+    /// Adds the public fields, or the fields of a variant of a public enum.
     fn add_fields(&mut self, of: &str, fields: &Fields, variant_of: Option<&Visibility>) {
         for (index, field) in fields.iter().enumerate() {
             let name = field.ident.as_ref().map_or(index.to_string(), Ident::to_string);
@@ -183,7 +184,7 @@ impl<'ast> Visit<'ast> for Listing {
     }
 }
 
-/// The text of a part of the code, on one line, without comments.
+/// Returns the text of a piece of code, on one line and without comments.
 fn text(part: &impl ToTokens) -> String {
     const SPACES: [(&str, &str); 17] = [
         (" ::", "::"),

@@ -1,4 +1,4 @@
-//! The files that the checks read.
+//! Files that the checks read.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use crate::workspace;
 
 /// A file of the workspace.
 pub(crate) struct Source {
-    /// Where it is, from the root of the workspace on.
+    /// Path from the root of the workspace.
     pub(crate) path: String,
     pub(crate) text: String,
 }
@@ -24,14 +24,14 @@ impl Source {
     }
 }
 
-/// All files of the workspace whose name ends in one of these ways.
+/// Returns all files of the workspace whose name has one of these endings.
 pub(crate) fn with_endings(endings: &[&str]) -> Done<Vec<Source>> {
     let paths = workspace::files()?.into_iter().map(|path| path.display().to_string());
     let chosen = paths.filter(|path| endings.iter().any(|ending| path.ends_with(ending)));
     chosen.map(read).collect()
 }
 
-/// One file of the workspace.
+/// Returns one file of the workspace.
 pub(crate) fn read(path: impl Into<String>) -> Done<Source> {
     let path = path.into();
     match fs::read_to_string(workspace::root().join(&path)) {

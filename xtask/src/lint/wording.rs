@@ -1,12 +1,12 @@
-//! Checks that comments open with a verb or with the name of the thing.
+//! Checks that comments open with a verb or with the thing's name.
 
 use crate::lint::source::Source;
 
-/// First words of comments that have to be read twice.
+/// First words that make a comment hard to read.
 const OPENINGS: &[&str] =
     &["how", "it", "that", "they", "those", "what", "whether", "which", "who", "whom"];
 
-/// Starts of a line of comment in Rust, Lua and SQL, longest first.
+/// Starts of comment lines in Rust, Lua and SQL, longest first.
 const MARKERS: &[&str] = &["///", "//!", "//", "--"];
 
 /// Returns the comments with such an opening, each with its place and the remedy.

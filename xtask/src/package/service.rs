@@ -36,7 +36,8 @@ async fn serve(home: &std::path::Path) -> Result<(), Box<dyn Error>> {
         "postgres://",
         "zookeeper://",
     ] {
-        // No server is needed to see that the backend is compiled in: an unknown scheme says that it is not.
+        // Shows without a server that the backend is compiled in: the error would otherwise be about an unknown
+        // scheme.
         let error = leasehold::connect(&format!("{url}127.0.0.1:1/?nonsense=1")).await.err();
         let said = error.ok_or("a parameter that nobody knows was taken")?.to_string();
         assert!(said.contains("nonsense"), "{url}: {said}");

@@ -86,7 +86,7 @@ fn a_message_is_read_as_it_is_written() {
     }
 }
 
-/// Any message is a grant for the owner that it starts with, or none.
+/// Each message is read as a grant for the owner that it starts with, or as none.
 #[test]
 fn fuzz_messages() {
     const WORDS: &[&str] = &[

@@ -100,7 +100,7 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
     let queue = LocalQueue::<Arc<()>>::default();
     let passed = Arc::new(());
     let until = Instant::now() + Duration::from_secs(1);
-    // The line outlives its waiters.
+    // The queue outlives its waiters.
     let _lost_long_ago = queue.turn(&name()).await.holds(until);
     let holder = queue.turn(&name()).await.holds(until);
     let turn = queue.turn(&name()).await;

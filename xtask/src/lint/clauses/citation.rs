@@ -1,32 +1,32 @@
-//! Where clauses are cited.
+//! Citations of clauses.
 
 use super::clause::Clause;
 use super::test_code::test_lines;
 use crate::lint::source::Source;
 
-/// One mention of a clause in a source.
+/// One citation of a clause in a source.
 pub(super) struct Citation {
     pub(super) clause: Clause,
-    /// File and line, as editors and terminals link them.
+    /// File and line, in the form that editors and terminals link.
     pub(super) place: String,
     pub(super) kind: Kind,
 }
 
-/// Meaning of a mention for its clause.
+/// Meaning of a citation for its clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A comment in the code: this keeps the clause.
+    /// A comment in the code: the code keeps the clause.
     Code,
-    /// The name of a test: this shows the clause.
+    /// The name of a test: the test shows the clause.
     TestName,
-    /// A comment in test code: this shows the clause.
+    /// A comment in test code: the code shows the clause.
     TestComment,
-    /// The clause is only spoken of: in examples and benches, and in the head (`//!`) of a test file,
-    /// which tells what the tests below are about.
+    /// Neither keeps nor shows the clause: in examples and benches, and in the head (`//!`) of a test file, which
+    /// describes its tests.
     Aside,
 }
 
-/// All mentions in a source.
+/// Returns all citations in a source.
 pub(super) fn citations(source: &Source) -> Vec<Citation> {
     let lines = source.text.lines().zip(test_lines(source)).enumerate();
     lines.flat_map(|(index, (line, is_test))| in_line(source, index + 1, line, is_test)).collect()
@@ -64,15 +64,15 @@ fn marker(source: &Source) -> &'static str {
     }
 }
 
-/// Returns the text behind the marker of a comment. The marker begins a line or stands after a space, unlike that of an
-/// URL.
+/// Returns the text after the marker of a comment. The marker begins a line or follows a space, unlike the
+/// slashes of a URL.
 fn comment<'a>(line: &'a str, marker: &str) -> Option<&'a str> {
     let places = line.match_indices(marker).map(|(place, _)| line.split_at(place));
     let mut comments = places.filter(|(before, _)| before.is_empty() || before.ends_with(' '));
     comments.next().map(|(_, comment)| &comment[marker.len()..])
 }
 
-/// The name of the function that a line begins to define.
+/// Returns the name of the function whose definition begins in a line.
 fn function(line: &str) -> Option<&str> {
     let (before, rest) = line.split_once("fn ")?;
     let is_definition = before.is_empty() || before.ends_with(' ');

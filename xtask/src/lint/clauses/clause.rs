@@ -12,7 +12,7 @@ pub(super) struct Clause {
 }
 
 impl Clause {
-    /// The clause that a word names: `C19`.
+    /// Returns the clause that a word names: `C19`.
     pub(super) fn named(word: &str) -> Option<Self> {
         let letter = word.chars().next().filter(|letter| LETTERS.contains(*letter))?;
         let digits = &word[1..];
@@ -21,13 +21,13 @@ impl Clause {
         Some(Self { letter, number })
     }
 
-    /// The clause that the name of a test begins with: `c19_a_dropped_waiter_leaves_the_queue`.
+    /// Returns the clause at the start of a test's name: `c19_a_dropped_waiter_leaves_the_queue`.
     pub(super) fn of_test(function: &str) -> Option<Self> {
         let (clause, _) = function.split_once('_')?;
         Self::named(&clause.to_uppercase())
     }
 
-    /// The clauses that a text names. What stands in backticks is code, and names none.
+    /// Returns the clauses that a text names. Text in backticks is code, and names none.
     pub(super) fn all_in(text: &str) -> impl Iterator<Item = Self> {
         let prose = text.split('`').step_by(2);
         let words = prose.flat_map(|part| part.split(|letter| !joins_words(letter)));
@@ -38,7 +38,7 @@ impl Clause {
         self.letter
     }
 
-    /// Returns the start of the name of its tests.
+    /// Returns the start of the names of its tests.
     pub(super) fn prefix(self) -> String {
         match self.letter {
             'C' => format!("c{:02}_", self.number),
@@ -47,7 +47,7 @@ impl Clause {
     }
 }
 
-/// Letters that join words, so that neither `P-256` nor `C1_x` names a clause.
+/// Returns true for a letter that joins words, so that neither `P-256` nor `C1_x` names a clause.
 fn joins_words(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '_' | '-')
 }

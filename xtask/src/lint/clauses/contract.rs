@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use super::clause::Clause;
 use crate::lint::source::Source;
 
-/// The heading of the section whose clauses no code needs to keep.
+/// Heading of the section with clauses that code need not keep.
 const NOT_IN_FORCE: &str = "## Not in force yet";
 
-/// The clauses of the contract, each with the line where it stands.
+/// The clauses of the contract, each with its line.
 #[derive(Default)]
 pub(super) struct Contract {
     pub(super) in_force: BTreeMap<Clause, usize>,
     pub(super) not_in_force: BTreeMap<Clause, usize>,
-    /// Lines that name a clause which stands in an earlier line.
+    /// Lines that name a clause of an earlier line again.
     pub(super) repeated: Vec<(usize, Clause)>,
 }
 

@@ -2,11 +2,10 @@
 
 use crate::lint::source::Source;
 
-/// Folders of test code, besides those that are called `tests`: the suites that authors of backends
-/// run.
+/// Folders of test code besides those called `tests`: the suites for authors of backends.
 const SUITES: &[&str] = &["lock-testkit"];
 
-/// For each line of a file, whether it is test code: all lines of a test file, and those of a
+/// Returns for each line of a file true if it is test code: all lines of a test file, and those of a
 /// `#[cfg(test)] mod … { … }` in another.
 pub(super) fn test_lines(source: &Source) -> Vec<bool> {
     let whole = is_test_file(source);
@@ -22,12 +21,12 @@ fn is_test_file(source: &Source) -> bool {
         || SUITES.iter().any(|folder| source.is_in(folder))
 }
 
-/// The part of a file that is for tests, line by line.
+/// State while reading a file line by line: the part that is for tests.
 #[derive(Default)]
 struct TestPart {
-    /// The last lines were `#[cfg(test)]`, and perhaps other attributes.
+    /// The last lines were `#[cfg(test)]` and attributes after it.
     is_announced: bool,
-    /// The line that will end the part.
+    /// Text of the line that will end the part.
     end: Option<String>,
 }
 
@@ -42,7 +41,7 @@ impl TestPart {
         let code = line.trim_start();
         let begins = self.is_announced && code.starts_with("mod ") && code.ends_with('{');
         if begins {
-            // rustfmt puts the closing brace below the first letter.
+            // rustfmt puts the closing brace in the column of the first letter.
             self.end = Some(format!("{}}}", &line[..line.len() - code.len()]));
         }
         self.is_announced = code == "#[cfg(test)]" || self.is_announced && code.starts_with("#[");

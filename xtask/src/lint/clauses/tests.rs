@@ -1,4 +1,4 @@
-//! Each rule is broken once.
+//! Breaks each rule once.
 
 use super::*;
 
@@ -11,7 +11,7 @@ const CONTRACT: &str = "\
 - **C33** A plan.
 ";
 
-/// Code and a test that keep to the contract.
+/// Code and a test that obey the contract.
 fn good() -> Vec<Source> {
     vec![
         Source::new("lock-core/src/ttl.rs", "// C5: from before the request\nfn deadline() {}\n"),
@@ -19,7 +19,7 @@ fn good() -> Vec<Source> {
     ]
 }
 
-/// Returns the findings of the check on good sources and these.
+/// Returns the findings of the check on good sources and the given ones.
 fn said_of(contract: &str, others: &[(&str, &str)]) -> Vec<String> {
     let others = others.iter().map(|(path, text)| Source::new(path, text));
     let sources: Vec<_> = good().into_iter().chain(others).collect();
