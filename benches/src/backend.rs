@@ -1,4 +1,4 @@
-//! The backends that are measured, and the topologies of several Redis servers.
+//! The measured backends, and the topologies of several Redis servers.
 
 use clap::ValueEnum;
 
@@ -21,11 +21,11 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    /// Backends of one store, which is compared with its floors and peers.
+    /// Backends of one store, each compared with its floor and its peers.
     pub(crate) const STORES: [Self; 5] =
         [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres];
 
-    /// A store of its own, which ends with the value.
+    /// Starts a store for the bench; it ends with the value.
     pub(crate) async fn start(self) -> Result<Box<dyn Store>> {
         Ok(match self {
             Self::Redis => Box::new(redis::Redis::start().await),
@@ -51,7 +51,8 @@ impl Backend {
         }
     }
 
-    /// The least that an acquire and a release could cost: no lock, but as many requests of the same weight.
+    /// Returns the lowest possible cost of an acquire and a release: as many requests of the same size, without a
+    /// lock.
     pub(crate) fn floor(self) -> Option<Contender> {
         match self {
             Self::Redis => Some(redis::FLOOR),
@@ -62,7 +63,7 @@ impl Backend {
         }
     }
 
-    /// The least that it could cost, and those that are compared.
+    /// Returns the floor, and the compared contenders.
     pub(crate) fn with_floor(self) -> impl Iterator<Item = Contender> {
         self.floor().into_iter().chain(self.contenders().iter().copied())
     }

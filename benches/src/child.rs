@@ -1,4 +1,4 @@
-//! Another process of this program, which plays a part in a workload.
+//! A child process of the bench, which plays a role in a workload.
 
 use std::process::Stdio;
 
@@ -7,7 +7,7 @@ use tokio::process::{ChildStdin, ChildStdout, Command};
 
 use crate::client::Result;
 
-/// Killed with the value.
+/// A child process. Dropping the value kills it.
 pub(crate) struct Child {
     _process: tokio::process::Child,
     input: ChildStdin,
@@ -24,18 +24,18 @@ impl Child {
         Ok(Self { _process: process, input, lines: BufReader::new(output).lines() })
     }
 
-    /// The next line it prints.
+    /// Returns the next line of its output.
     pub(crate) async fn line(&mut self) -> Result<String> {
         Ok(self.lines.next_line().await?.ok_or("the child ended too soon")?)
     }
 
-    /// Lets it go on.
+    /// Lets the child continue.
     pub(crate) async fn go(&mut self) -> Result<()> {
         Ok(self.input.write_all(b"go\n").await?)
     }
 }
 
-/// In the child: says something, and waits until it may go on.
+/// In the child: prints a line, and waits for the permission to continue.
 pub(crate) async fn say_and_wait(line: &str) -> Result<()> {
     println!("{line}");
     let mut input: Lines<BufReader<Stdin>> = BufReader::new(stdin()).lines();

@@ -1,4 +1,4 @@
-//! Abilities of every contender.
+//! The interface of every contender.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + S
 
 pub(crate) type Connecting = BoxFuture<'static, Result<Box<dyn Client>>>;
 
-/// The TTL of locks, where the workload has no other.
+/// Default TTL of locks.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
 
-/// Takes and gives back locks by name, one at a time: the project, another library, a recipe, or the plain
-/// requests that are the least it could cost.
+/// Acquires and releases locks by name, one at a time: the project, another library, a recipe, or the plain
+/// requests of the floor.
 #[async_trait]
 pub(crate) trait Client: Send {
     async fn acquire(&mut self, name: &str) -> Result<()>;
     async fn release(&mut self, name: &str) -> Result<()>;
 
-    /// The same client in the hands of another task: it shares what clients of its kind share.
+    /// Returns the same client for another task. The two share everything that clients of this kind share.
     fn another(&self) -> Box<dyn Client>;
 
-    /// Leaves nothing behind that goes on beside the next contender's work.
+    /// Stops background work, so that none goes on during the next contender's turn.
     async fn close(&mut self) {}
 }
 
-/// A lock's name that nobody has had.
+/// Returns a name that no lock had before.
 pub(crate) fn fresh_name(what: &str) -> String {
     format!("{what}-{:016x}", rand::random::<u64>())
 }

@@ -4,7 +4,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use crate::client::{Client, Connecting, Result, fresh_name};
 
-/// Number of clients that connect at once. Starting a session is work for a server.
+/// Number of clients that connect at once. Starting a session costs the server work.
 const AT_ONCE: usize = 4;
 
 /// Name of the project among contenders. Its modes begin with the same word.
@@ -14,7 +14,7 @@ pub(crate) const OURS: &str = "leasehold";
 #[derive(Clone, Copy)]
 pub(crate) struct Contender {
     pub(crate) name: &'static str,
-    /// Connects a client of its own to the store at a URL.
+    /// Connects its own client to the store at a URL.
     pub(crate) connect: fn(String) -> Connecting,
 }
 
@@ -24,7 +24,7 @@ impl Contender {
         self.name.starts_with(OURS)
     }
 
-    /// A client that has gone through one cycle: it is connected, and what is prepared once is.
+    /// Returns a client that has completed one cycle, so that it is connected and has prepared its statements.
     pub(crate) async fn client(self, url: &str) -> Result<Box<dyn Client>> {
         let (mut client, name) = ((self.connect)(url.to_owned()).await?, fresh_name("first"));
         client.acquire(&name).await?;
@@ -32,7 +32,7 @@ impl Contender {
         Ok(client)
     }
 
-    /// Returns so many clients, each with connections of its own, as if on hosts of their own.
+    /// Returns `count` clients with separate connections, as if on separate hosts.
     pub(crate) async fn clients(self, url: &str, count: usize) -> Result<Vec<Box<dyn Client>>> {
         let connecting = (0..count).map(|_| self.client(url));
         stream::iter(connecting).buffer_unordered(AT_ONCE).try_collect().await

@@ -1,4 +1,4 @@
-//! Effort of a run: the amounts of all workloads.
+//! The amounts of all workloads.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ pub(crate) struct Effort {
     pub(crate) rounds: usize,
     /// Time of each contender in a round.
     pub(crate) span: Duration,
-    /// Least time of a hand-off, for each client that takes turns. Where each has a few turns, one more or less at
-    /// the ends is a tenth of them, and looks unfair.
+    /// Least time of a hand-off, for each client that takes turns. If each has only a few turns, one more or less
+    /// at the ends is a tenth of them, and looks unfair.
     pub(crate) each: Duration,
-    /// Number of locks that each contender takes after a pause.
+    /// Number of locks that each contender acquires after a pause.
     pub(crate) after_a_pause: usize,
     /// Number of locks of a process whose CPU and memory are measured.
     pub(crate) held: usize,
-    /// Number of locks that a client holds while it takes one more.
+    /// Number of locks that a client holds while it acquires one more.
     pub(crate) beside: usize,
     /// Number of cycles of one name, to show that it does not age.
     pub(crate) cycles: usize,
-    /// By how much fewer clients and tasks wait at once.
+    /// Divisor of the number of waiting clients and tasks.
     pub(crate) fewer_waiters: usize,
 }
 

@@ -4,44 +4,44 @@ use serde::Serialize;
 
 use crate::backend::Backend;
 
-/// Half of the times are shorter, in µs.
+/// Median time, in µs.
 pub(crate) const P50: &str = "p50_us";
-/// 99 of 100 times are shorter, in µs.
+/// 99th percentile of the time, in µs.
 pub(crate) const P99: &str = "p99_us";
 pub(crate) const CYCLES: &str = "cycles_per_s";
 /// CPU of the clients' process for an acquire and a release.
 pub(crate) const CPU: &str = "client_cpu_us_per_cycle";
-/// CPU of all servers that take requests for an acquire and a release.
+/// CPU of the servers that take requests, for an acquire and a release.
 pub(crate) const SERVER_CPU: &str = "server_cpu_us_per_cycle";
-/// CPU of the servers that take requests for a renewal, if each hold is renewed in a third of the TTL.
+/// CPU of the servers that take requests, for a renewal; each hold is renewed in a third of the TTL.
 pub(crate) const RENEWAL_CPU: &str = "server_cpu_us_per_renewal";
-/// For an acquire and a release, those of waiters included.
+/// Requests of an acquire and a release, including those of waiters.
 pub(crate) const REQUESTS: &str = "requests_per_cycle";
-/// Turns of the slowest by turns of the fastest.
+/// Turns of the slowest client divided by turns of the fastest.
 pub(crate) const FAIRNESS: &str = "slowest_by_fastest";
 /// Share of a core that the clients' process uses.
 pub(crate) const CLIENT_CORES: &str = "client_cores";
 /// Share of a core that the server uses.
 pub(crate) const SERVER_CORES: &str = "server_cores";
 pub(crate) const BYTES: &str = "bytes_per_hold";
-/// In a third of the TTL, which is how often a hold is renewed.
+/// Requests in a third of the TTL, in which each hold is renewed once.
 pub(crate) const RENEWALS: &str = "requests_per_100_renewals";
-/// Bytes by the loopback of the machine, with answers and headers, while each hold is renewed once.
+/// Bytes on the machine's loopback, with answers and headers, while each hold is renewed once.
 pub(crate) const RENEWAL_BYTES: &str = "bytes_per_renewal";
 pub(crate) const LOST: &str = "lost";
-/// The p50 at the end of a long life, by that at its beginning.
+/// The p50 at the end of a long life, divided by the p50 at its beginning.
 pub(crate) const LAST_BY_FIRST: &str = "last_by_first";
 
 /// Share of its cycles that a client keeps in a storm.
 pub(crate) const KEPT: &str = "share_of_cycles_kept";
-/// When a lock is free after a storm, in ms.
+/// Time until a lock is free after a storm, in ms.
 pub(crate) const FREE_AFTER: &str = "free_after_ms";
-/// The part of those that waited who got in.
+/// Share of the waiting callers that got in.
 pub(crate) const GOT_IN: &str = "share_that_got_in";
 
-/// The time to connect, in ms.
+/// Time to connect, in ms.
 pub(crate) const CONNECTED_AFTER: &str = "connected_after_ms";
-/// The time until all of a crowd have had the lock, in s.
+/// Time until all clients of a crowd have had the lock, in s.
 pub(crate) const ALL_IN_AFTER: &str = "all_in_after_s";
 /// Connections that the server serves.
 pub(crate) const SESSIONS: &str = "sessions";
@@ -98,8 +98,8 @@ impl Figures {
         self.find(key).map(|figure| figure.median)
     }
 
-    /// The median of what one is by the other in each round: what slows both in a round cancels out. Of two of which one
-    /// gave nothing in some round, one median by the other.
+    /// Returns the median of the ratio of two figures in each round, so that a slow round affects both. If one of
+    /// them is missing in some round, returns the ratio of their medians.
     pub(crate) fn ratio(&self, one: Key, other: Key) -> Option<f64> {
         let (one, other) = (self.find(one)?, self.find(other)?);
         if one.rounds.len() != other.rounds.len() {

@@ -7,9 +7,9 @@
 //!       └─ floors: plain writes, a message ───┴─ workload, in rounds ── figures ── table, targets, picture
 //! ```
 //!
-//! Each store runs on a server of its own. All contenders do the same work, in turn within each round, so
-//! that all see the same machine. Told are the medians of the rounds; what counts are ratios, since absolute
-//! figures move with the machine.
+//! Each store runs on its own server. All contenders do the same work, in turn within each round, so that all see
+//! the same machine. Reports show the medians of the rounds. The ratios are what matters, since absolute figures
+//! change with the machine.
 
 mod backend;
 mod child;

@@ -1,8 +1,8 @@
-//! Use of the network by all processes of the machine, or of a network namespace.
+//! Network use of all processes of the machine, or of a network namespace.
 
 use crate::client::Result;
 
-/// The bytes that went by loopback so far.
+/// Returns the number of bytes on the loopback so far.
 pub(crate) fn by_loopback() -> Result<u64> {
     let devices = std::fs::read_to_string("/proc/net/dev")?;
     let received = devices.lines().find_map(|line| line.trim_start().strip_prefix("lo:"));

@@ -71,7 +71,7 @@ fn chosen_or_all<T: ValueEnum + Clone>(chosen: &[T]) -> Vec<T> {
 mod tests {
     use super::*;
 
-    /// A table would lack the rows of the other workloads.
+    /// A partial table would lack the rows of the other workloads.
     #[test]
     fn tables_are_not_written_of_a_part_of_a_backend() {
         let parsed = |arguments: &[&str]| {

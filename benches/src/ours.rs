@@ -1,4 +1,4 @@
-//! The project.
+//! The project's own client as a contender.
 
 use async_trait::async_trait;
 use leasehold::{LockClient, LockGuard, LockRequest};

@@ -26,24 +26,24 @@ impl<'a> Round<'a> {
         self.figures.note(Key { backend: self.backend, case, peer, figure }, value);
     }
 
-    /// Where a contender works.
+    /// Returns the store of a contender.
     pub(crate) fn store_of(&self, contender: Contender) -> &'a dyn Store {
         self.store.part(contender).unwrap_or(self.store)
     }
 
-    /// A client of a contender, where it works.
+    /// Returns a client of a contender on its store.
     pub(crate) async fn client(&self, contender: Contender) -> Result<Box<dyn Client>> {
         contender.client(self.store_of(contender).url()).await
     }
 
-    /// The requests of a contender whose every request the store tells from what its scripts call.
+    /// Notes the requests of a contender if the store can tell its requests from those that its scripts call.
     pub(crate) fn note_requests(&mut self, case: Case, contender: Contender, value: Option<f64>) {
         if let (true, Some(value)) = (contender.is_ours(), value) {
             self.note(case, contender.name, REQUESTS, value);
         }
     }
 
-    /// Tells of a contender that failed, and goes on with the others: its figures are missing.
+    /// Reports a contender that failed, and continues with the others: its figures are missing.
     pub(crate) fn bear(&self, what: &str, contender: Contender, outcome: Result<()>) {
         if let Err(error) = outcome {
             eprintln!("{}, {what}: {} failed: {error}", self.backend.name(), contender.name);
@@ -60,7 +60,7 @@ impl<'a> Round<'a> {
         self.backend.with_floor().collect()
     }
 
-    /// The project alone, in each of its modes.
+    /// Returns the project in each of its modes.
     pub(crate) fn ours(&self) -> impl Iterator<Item = Contender> + use<> {
         self.contenders().iter().copied().filter(|contender| contender.is_ours())
     }

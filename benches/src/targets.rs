@@ -17,10 +17,10 @@ use crate::workloads::{
     waiting,
 };
 
-/// Beside their requests clients ask now and then whether their connections live.
+/// Factor for pings: clients now and then check their connections.
 const PINGS: f64 = 1.05;
 
-/// One figure of ours, by itself or by another, and how far it may go.
+/// One figure of the project, alone or divided by another, and its bound.
 struct Target {
     number: u8,
     figure: Key,
@@ -31,7 +31,7 @@ struct Target {
 enum By {
     Itself,
     Other(Key),
-    /// The best of those that are not ours, in the same case.
+    /// The best of the other contenders, in the same case.
     BestPeer,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Verdict {
     reached: bool,
 }
 
-/// The targets whose figures were measured.
+/// Returns the verdicts on the targets whose figures were measured.
 pub(crate) fn verdicts(figures: &Figures, effort: Effort) -> Vec<Verdict> {
     let targets = Backend::STORES.into_iter().flat_map(|backend| of_backend(backend, effort));
     let mut verdicts: Vec<_> = targets.filter_map(|target| target.verdict(figures)).collect();
@@ -215,7 +215,7 @@ impl Target {
         self.by_case(case)
     }
 
-    /// By half of the floor's times, also where ours is the 99th of 100.
+    /// Divides by half of the floor's time, also if the figure is a p99.
     fn by_wake_up(self) -> Self {
         let peer = self.figure.backend.wake_up();
         Self { by: By::Other(Key { peer, figure: P50, ..self.figure }), ..self }
@@ -273,13 +273,13 @@ fn best_peer(figures: &Figures, ours: Key) -> Option<Key> {
 }
 
 impl Verdict {
-    /// A line of the table.
+    /// Returns the line of the printed table.
     pub(crate) fn line(&self) -> String {
         let Self { target, what, value, bound, .. } = self;
         format!("{target}  {what:78} {value:>9.2}  {bound:8} {}", self.outcome())
     }
 
-    /// A row of a table in Markdown.
+    /// Returns the row of a table in Markdown.
     pub(crate) fn row(&self) -> String {
         let Self { target, what, value, bound, .. } = self;
         format!("| {target} | {what} | {value:.2} | {bound} | {} |\n", self.outcome())

@@ -6,7 +6,7 @@ use hdrhistogram::Histogram;
 
 use crate::client::Result;
 
-/// Many times of the same thing, in ns.
+/// Many measured times, in ns.
 #[derive(Clone)]
 pub(crate) struct Times(Histogram<u64>);
 
@@ -27,13 +27,13 @@ impl Times {
         self.0.is_empty()
     }
 
-    /// In µs.
+    /// Returns a quantile, in µs.
     pub(crate) fn quantile(&self, quantile: f64) -> f64 {
         self.0.value_at_quantile(quantile) as f64 / 1e3
     }
 }
 
-/// The ns since `begun`.
+/// Returns the ns since `begun`.
 pub(crate) fn nanos_since(begun: Instant) -> u64 {
     nanos(begun.elapsed())
 }

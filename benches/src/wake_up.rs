@@ -1,4 +1,4 @@
-//! The least that a hand-off could cost.
+//! The lowest possible cost of a hand-off.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use async_trait::async_trait;
 
 use crate::client::Result;
 
-/// One side sends a message through the store, the other waits for it.
+/// One side sends a message through the store, and the other waits for it.
 #[async_trait]
 pub(crate) trait WakeUp: Send {
-    /// From the sending until the other side has the message.
+    /// Returns the time from the sending until the other side has the message.
     async fn once(&mut self) -> Result<Duration>;
 }

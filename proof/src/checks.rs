@@ -1,10 +1,10 @@
-//! Judges a world by what was noted: exclusion, tokens, the order of the queue, and runs.
+//! Judges a world by its journal: exclusion, tokens, the order of the queue, and runs.
 
 use lock_core::{FencingToken, Kind};
 
 use crate::world::{Belief, Journal, Run, Served, ServedStep, World};
 
-/// Judges the whole of a world.
+/// Judges the whole world.
 pub(crate) fn judge(world: &World) {
     let broken = {
         let journal = world.journal();
@@ -16,7 +16,7 @@ pub(crate) fn judge(world: &World) {
         if world.plan.is_calm {
             broken.extend(fairness(&journal.served));
         }
-        // An eviction, and a clock that is set, let others in earlier.
+        // An eviction or a clock that was set back lets others in earlier.
         if !steps_back && !journal.is_once_evicted {
             broken.extend(kept_out(&journal.runs));
         }
@@ -27,7 +27,8 @@ pub(crate) fn judge(world: &World) {
 
 type Broken = Vec<(&'static str, String)>;
 
-/// Beliefs, without the part after an eviction: none is left of a hold that was evicted before its holder heard of it.
+/// Returns the beliefs without their part after an eviction: a hold that was evicted before its holder believed
+/// in it leaves none.
 fn without_evicted(journal: &Journal) -> Vec<Belief> {
     let mut beliefs = journal.beliefs.clone();
     for belief in &mut beliefs {
@@ -42,7 +43,7 @@ fn without_evicted(journal: &Journal) -> Vec<Belief> {
     beliefs
 }
 
-/// The token of the server's grant: the one that is believed in, or the one before it if the hold was passed on.
+/// Returns the token of the server's grant: the believed one, or the one before it if the hold was passed on.
 fn granted_as(served: &[Served], belief: &Belief) -> Option<FencingToken> {
     let of_lock = served.iter().filter(|served| served.name == belief.name);
     let grants = of_lock.filter_map(|served| match served.step {
@@ -52,7 +53,7 @@ fn granted_as(served: &[Served], belief: &Belief) -> Option<FencingToken> {
     grants.max()
 }
 
-/// P2, S3: holds that exclude each other are not believed in at the same time.
+/// P2, S3: no two holds that exclude each other are believed in at the same time.
 fn exclusion(beliefs: &[Belief]) -> Broken {
     let overlap = |one: &&Belief, two: &Belief| {
         one.name == two.name && one.from < two.to && two.from < one.to && exclude(one, two)
@@ -79,12 +80,12 @@ fn tokens(beliefs: &[Belief]) -> Broken {
     let mut broken = Vec::new();
     for (place, one) in beliefs.iter().enumerate() {
         for two in &beliefs[place + 1..] {
-            // A lease that is handed on keeps its label and token.
+            // A lease that is handed on keeps its label and its token.
             if one.name != two.name || one.label == two.label {
                 continue;
             }
             let (first, second) = if one.from <= two.from { (one, two) } else { (two, one) };
-            // Beside each other, one may take over the place of another that was granted before.
+            // Among holders beside each other, a later claim may take the place of one that was granted earlier.
             let in_order = first.token < second.token || !exclude(first, second);
             if first.token == second.token || first.from <= second.asked && !in_order {
                 broken.push(("S2", format!("tokens: {first:?} before {second:?}")));
@@ -94,7 +95,7 @@ fn tokens(beliefs: &[Belief]) -> Broken {
     broken
 }
 
-/// C27, C34: those that queued before are granted before. Only where nobody loses its place by silence.
+/// C27, C34: earlier waiters are granted earlier. Applies only if no waiter loses its place by silence.
 fn fairness(served: &[Served]) -> Broken {
     let mut broken = Vec::new();
     let mut waiting: Vec<&Served> = Vec::new();
@@ -105,7 +106,7 @@ fn fairness(served: &[Served]) -> Broken {
             (ServedStep::Queued, None) => waiting.push(step),
             (ServedStep::Queued, Some(_)) | (_, None) => {}
             (ServedStep::Granted(token), Some(place)) => {
-                // Pushed grants of one moment are noted in any order: those before it may follow.
+                // Grants that were pushed at the same time are noted in any order, so earlier waiters may follow.
                 let overtaken = waiting[..place].iter().find(|before| {
                     before.name == step.name && !is_granted_before(served, before, token)
                 });
@@ -120,7 +121,7 @@ fn fairness(served: &[Served]) -> Broken {
     broken
 }
 
-/// Returns true if a waiter is granted under a lesser token, or gone at that moment.
+/// Returns true if a waiter was granted a lower token, or left at that time.
 fn is_granted_before(served: &[Served], waiter: &Served, token: FencingToken) -> bool {
     let theirs =
         served.iter().filter(|step| step.name == waiter.name && step.owner == waiter.owner);
@@ -128,7 +129,7 @@ fn is_granted_before(served: &[Served], waiter: &Served, token: FencingToken) ->
     after.any(|step| matches!(step.step, ServedStep::Granted(theirs) if theirs < token))
 }
 
-/// C42: what is recorded does not run again.
+/// C42: a recorded run does not run again.
 fn records(runs: &[Run]) -> Broken {
     let again = |one: &Run, two: &Run| {
         let since = one.recorded.is_some_and(|recorded| recorded < two.began);
@@ -137,7 +138,7 @@ fn records(runs: &[Run]) -> Broken {
     pairs(runs, again).map(|(one, two)| ("C42", format!("{two:?} ran after {one:?}"))).collect()
 }
 
-/// C41: nobody else starts within the span from a start.
+/// C41: no other run starts within the span after a start.
 fn kept_out(runs: &[Run]) -> Broken {
     let within = |one: &Run, two: &Run| {
         let span = one.at_least.unwrap_or_default().mul_f64(0.99);

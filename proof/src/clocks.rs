@@ -1,4 +1,4 @@
-//! The clocks of a world: virtual time, at each machine's own rate, and the server's with its steps.
+//! The clocks of a world: machines at their own rates, and the server with its steps, all in virtual time.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 /// No step takes a clock back before its start.
 const HEAD_START: Duration = Duration::from_secs(3600);
 
-/// Time that every wall clock shows at first, after 1970.
+/// Initial time of every wall clock, after 1970.
 const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 
 /// The clock of one machine.
@@ -17,9 +17,9 @@ const EPOCH: Duration = Duration::from_secs(1_700_000_000);
 pub(crate) struct MachineClock {
     zero: Moment,
     started: Instant,
-    /// Its seconds in a second of virtual time.
+    /// Its seconds per second of virtual time.
     rate: f64,
-    /// Steps: when, and by how many milliseconds.
+    /// Steps: the time of each, and its size in ms.
     steps: Vec<(Duration, i64)>,
 }
 
@@ -28,12 +28,12 @@ impl MachineClock {
         Self { zero: SystemClock.now(), started: Instant::now(), rate, steps }
     }
 
-    /// The span of virtual time in which it shows `shown`.
+    /// Returns the span of virtual time in which this clock advances by `shown`.
     pub(crate) fn lasting(&self, shown: Duration) -> Duration {
         shown.div_f64(self.rate)
     }
 
-    /// The time since it started, as it shows it.
+    /// Returns the time since the start, by this clock.
     fn shown(&self) -> Duration {
         let elapsed = self.started.elapsed();
         let past = self.steps.iter().filter(|(at, _)| *at <= elapsed);

@@ -1,4 +1,4 @@
-//! The end of a world: all is well again, everything is given back, and nothing is left.
+//! The end of a world: all troubles are over, everything is released, and nothing is left.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,13 @@ use crate::server::Server;
 use crate::worker::Host;
 use crate::world::World;
 
-/// A shutdown takes no longer where every request is answered: the pause between two tries, and a way there and back.
+/// Longest shutdown while every request is answered: the pause between two tries, and a round trip.
 const SHUTDOWN: Duration = Duration::from_secs(3);
 
-/// All messages that are on their way arrive within this span.
+/// All messages in flight arrive within this span.
 const LATEST: Duration = Duration::from_secs(10);
 
-/// Shuts down all clients that are alive.
+/// Shuts down all living clients.
 pub(crate) async fn shut_down(world: &World, hosts: &[Host]) {
     for (number, host) in hosts.iter().enumerate() {
         if world.plan.machines[number].dies_at.is_some() {
@@ -33,7 +33,7 @@ pub(crate) async fn shut_down(world: &World, hosts: &[Host]) {
     sleep(LATEST).await;
 }
 
-/// R1, L1: in the end nobody holds a lock, and each can be taken.
+/// R1, L1: in the end nobody holds a lock, and each can be acquired.
 pub(crate) async fn judge_leftovers(world: &World, server: &Arc<Server>) {
     for name in NAMES {
         let lock = LockName::new(name).expect("a name");
@@ -51,7 +51,7 @@ pub(crate) async fn judge_leftovers(world: &World, server: &Arc<Server>) {
     }
 }
 
-/// Returns true for the hold of a machine that died, of a lease that was on its way, and of a run that keeps others out.
+/// Returns true for the hold of a dead machine, of a lease in transit, and of a run that keeps others out.
 fn is_explained(world: &World, name: &str, holder: &Holder) -> bool {
     let journal = world.journal();
     let machines = world.plan.machines.iter().enumerate();

@@ -1,4 +1,4 @@
-//! Faults that are put in on purpose: the worlds must notice each, or their eyes are shut.
+//! Deliberate faults. The worlds must notice each; otherwise the checks are blind.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,37 +20,37 @@ macro_rules! flaws {
 }
 
 flaws! {
-    /// A release ends the hold of whoever has the lock.
+    /// A release ends the hold of any owner.
     ReleaseByName,
-    /// A grant has the token of the grant before.
+    /// A grant has the token of the previous grant.
     TokenReused,
-    /// A hold ends at half of its TTL.
+    /// A hold ends after half of its TTL.
     HoldEndsEarly,
-    /// The clocks of holders lose a tenth.
+    /// The clocks of holders lose a tenth of the time.
     SlowClock,
     /// A pushed grant counts from its arrival.
     PushStampedOnArrival,
-    /// The resource takes every write.
+    /// The resource accepts every write.
     NoFence,
-    /// A hold stands beside any other.
+    /// A hold may exist beside any other.
     ExclusiveTakenForShared,
     /// Each holder has the first slots.
     SlotGivenTwice,
-    /// A withdrawal is no more than a release.
+    /// A withdrawal is only a release.
     WithdrawalForgotten,
-    /// A release is told, and not done.
+    /// A release is confirmed, but not done.
     ReleaseForgotten,
-    /// A lost hold is extended all the same.
+    /// A lost hold is extended.
     ExtensionOfTheLost,
     /// Reserved tokens are reserved again.
     TokensReservedTwice,
-    /// A waiter has no place, and finds the lock free by chance.
+    /// A waiter has no place, and finds the lock free only by chance.
     PlaceLost,
-    /// A run that is recorded is not found.
+    /// A recorded run is not found.
     RecordForgotten,
-    /// A run keeps nobody out once it has ended.
+    /// A run keeps nobody out after it has ended.
     NobodyKeptOut,
-    /// A request without an answer is told as not applied.
+    /// A request without an answer is reported as not applied.
     UnknownToldAsNo,
 }
 

@@ -1,8 +1,8 @@
 //! Leasehold's engine in simulated worlds.
 //!
-//! A world has a few machines with the real client, a network that loses, delays and doubles messages, and one server:
-//! the memory backend, which is the specification. All of it runs on one thread, in Tokio's paused time. One seed decides
-//! everything, so that a world that breaks a clause plays again to the letter.
+//! A world has a few machines with the real client, a network that loses, delays and doubles messages, and one
+//! server: the memory backend, which is the specification. Everything runs on one thread, in Tokio's paused time.
+//! One seed decides everything, so a world that breaks a clause can be replayed exactly.
 
 #![allow(clippy::expect_used)]
 
@@ -41,8 +41,7 @@ use crate::world::World;
 
 pub use crate::flaw::Flaw;
 
-/// All that is waited for comes so long after the world is healed at the latest: the longest TTL of a machine that died,
-/// for each of them.
+/// Longest wait for anything after the world is healed: the longest TTL of a dead machine, once for each of them.
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A world that has ended.
@@ -56,11 +55,11 @@ pub struct Outcome {
     pub calls: u64,
     /// Number of requests that were sent.
     pub requests: u64,
-    /// Number of holds that somebody believed in.
+    /// Number of holds that a task believed in.
     pub holds: u64,
 }
 
-/// Plays the world of `seed`, with a flaw if one is put in.
+/// Plays the world of `seed`, with a flaw if one is given.
 pub fn play(seed: u64, flaw: Option<Flaw>) -> Outcome {
     lock_core::testing::seed_this_thread(seed);
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
@@ -79,7 +78,7 @@ pub fn play(seed: u64, flaw: Option<Flaw>) -> Outcome {
     }
 }
 
-/// Lets a world go from its beginning to its end, and judges it.
+/// Runs a world from beginning to end, and judges it.
 async fn live(world: &Arc<World>) {
     world.note(format_args!("{:?}", world.plan));
     let clock = MachineClock::new(1.0, world.plan.server_steps.clone());
@@ -126,7 +125,7 @@ fn spawn(
 ) -> JoinHandle<()> {
     let end = dies_at.unwrap_or(Duration::from_secs(3600));
     tokio::spawn(async move {
-        // Nothing is left of a machine that dies, and nothing of it is judged.
+        // A machine that dies leaves nothing behind, and is not judged.
         let _ = timeout(end, Box::pin(worker.run(steps))).await;
     })
 }

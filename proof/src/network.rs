@@ -1,4 +1,4 @@
-//! The network between a machine and the server: messages are late, lost, doubled, out of order and cut off.
+//! The network between a machine and the server: messages are delayed, lost, doubled, reordered and cut off.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::flaw::Flaw;
 use crate::plan::TroubleKind;
 use crate::world::World;
 
-/// The longest way of a message when all is well.
+/// Longest transit of a message without trouble.
 const USUAL: Duration = Duration::from_millis(2);
 
 /// Connections of a machine. Messages on one of them arrive in order.
@@ -31,7 +31,7 @@ enum Fate {
     ArrivesTwice(Duration),
     Swallowed,
     Refused,
-    /// The sender learns that the connection broke; the message arrives all the same, or not.
+    /// The sender learns that the connection broke; the message may still arrive.
     Reset(Option<Duration>),
 }
 
@@ -40,7 +40,7 @@ enum Fate {
 pub(crate) struct Link {
     pub(crate) world: Arc<World>,
     machine: usize,
-    /// When the last message of each connection arrives, by way.
+    /// Arrival of the last message of each connection, for each direction.
     last: Mutex<[[Duration; CONNECTIONS]; 3]>,
 }
 
@@ -49,7 +49,7 @@ impl Link {
         Arc::new(Self { world, machine, last: Mutex::default() })
     }
 
-    /// Sends a request that is carried out by `act`. Dropping the future takes back nothing that was sent.
+    /// Sends a request that `act` carries out on arrival. Dropping the future does not take back a sent message.
     pub(crate) async fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         what: String,
@@ -83,7 +83,7 @@ impl Link {
                 let _ = reply.send(Err(failure(self.told_of_reset())));
                 let Some(at) = arrives else { return };
                 self.until(at).await;
-                // The reply has nobody to go to.
+                // The reply has no receiver.
                 let _ = act();
                 return;
             }
@@ -104,7 +104,7 @@ impl Link {
         }
     }
 
-    /// The outcome that is told where a connection broke.
+    /// Returns the reported outcome of a request whose connection broke.
     fn told_of_reset(&self) -> Outcome {
         match self.world.has(Flaw::UnknownToldAsNo) {
             true => Outcome::NotApplied,
@@ -112,7 +112,7 @@ impl Link {
         }
     }
 
-    /// Brings a message of the server to the machine; false if it is lost.
+    /// Delivers a message of the server to the machine; false if it is lost.
     pub(crate) async fn push(&self) -> bool {
         match self.fate(Way::Push) {
             Fate::Arrives(at) => {
@@ -127,7 +127,7 @@ impl Link {
         sleep_until(self.world.instant(at)).await;
     }
 
-    /// The fate of a message that is sent now.
+    /// Returns the fate of a message that is sent now.
     fn fate(&self, way: Way) -> Fate {
         use TroubleKind as Kind;
         let (now, plan) = (self.world.now(), &self.world.plan);
@@ -161,7 +161,8 @@ impl Link {
         if twice { Fate::ArrivesTwice(arrives) } else { Fate::Arrives(arrives) }
     }
 
-    /// When a message arrives that could at `at`: after those before it on its connection, and when nobody stands still.
+    /// Returns the arrival of a message that could arrive at `at`: after earlier ones on its connection, and
+    /// while neither side is stopped.
     fn in_order(&self, way: Way, at: Duration) -> Duration {
         let connection = self.world.draw(|rng| rng.below(CONNECTIONS as u64)) as usize;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);

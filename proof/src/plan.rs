@@ -1,4 +1,4 @@
-//! Everything that a seed decides before a world begins: machines, troubles, clocks, and who does what.
+//! Everything that a seed decides before a world begins: machines, troubles, clocks and scripts.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const LONGEST_TROUBLE: Duration = Duration::from_secs(3);
 pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) flaw: Option<Flaw>,
-    /// Set if nothing goes wrong but delays: then the queue is fair, and no hold is lost.
+    /// True if nothing goes wrong except delays: then the queue is fair, and no hold is lost.
     pub(crate) is_calm: bool,
     pub(crate) machines: Vec<Machine>,
     pub(crate) troubles: Vec<Trouble>,
@@ -28,40 +28,40 @@ pub(crate) struct Plan {
 /// A client with its tasks.
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The rate of its clock.
+    /// Rate of its clock.
     pub(crate) rate: f64,
     pub(crate) request_timeout: Duration,
-    /// When it is gone for good, if it is.
+    /// Time of its death, if it dies.
     pub(crate) dies_at: Option<Duration>,
     pub(crate) tasks: Vec<Vec<Step>>,
 }
 
-/// Something that goes wrong for a while, between one machine and the server.
+/// A trouble for a while, between one machine and the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trouble {
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-    /// The machine; `None` for all.
+    /// Its machine; `None` for all.
     pub(crate) machine: Option<usize>,
     pub(crate) kind: TroubleKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TroubleKind {
-    /// Requests are refused at once, and the error says that they are not applied.
+    /// Requests are refused at once, with an error that says they are not applied.
     Refused,
     /// The connection breaks: the request may arrive, and its outcome is unknown.
     Reset,
     RequestsSwallowed,
     RepliesSwallowed,
     PushesSwallowed,
-    /// Requests arrive twice, as those that a driver sends again.
+    /// Requests arrive twice, as if a driver sends them again.
     Twice,
     /// Messages take up to the length of the trouble.
     Slow,
     /// Pushes take up to the length of the trouble.
     SlowPushes,
-    /// The machine, or the server, stands still: messages arrive when it goes on.
+    /// The machine or the server stands still: messages arrive when it continues.
     Stopped,
 }
 
@@ -92,12 +92,12 @@ impl Plan {
         Self { seed, flaw, is_calm, machines, troubles, server_steps }
     }
 
-    /// From when on nothing goes wrong any more.
+    /// Returns the time from which nothing goes wrong any more.
     pub(crate) fn healed_at(&self) -> Duration {
         TROUBLED + LONGEST_TROUBLE
     }
 
-    /// The troubles of a machine at `at`.
+    /// Returns the troubles of a machine at `at`.
     pub(crate) fn troubles(&self, machine: usize, at: Duration) -> impl Iterator<Item = &Trouble> {
         let hits = move |trouble: &&Trouble| {
             let there = trouble.machine.is_none_or(|struck| struck == machine);
@@ -110,7 +110,7 @@ impl Plan {
 fn machine(rng: &mut Rng, count: usize, is_calm: bool, flaw: Option<Flaw>) -> Machine {
     let rate = match flaw {
         Some(Flaw::SlowClock) => 0.9,
-        // Within the margin of 1 % together.
+        // Within the margin of 1 % between two clocks.
         _ => 0.996 + rng.below(9) as f64 / 1000.0,
     };
     let request_timeout = Duration::from_millis(rng.pick(&[200, 500, 2000]));
@@ -127,7 +127,7 @@ fn trouble(rng: &mut Rng, count: usize) -> Trouble {
     Trouble { from, to, machine, kind: rng.pick(&KINDS) }
 }
 
-/// A step back: a step forward ends holds too early, which no lock with a lease survives.
+/// Returns a step back. A step forward would end holds too early, which no lock with a lease survives.
 fn server_step(rng: &mut Rng) -> (Duration, i64) {
     (rng.span(TROUBLED), -(rng.below(3000) as i64))
 }

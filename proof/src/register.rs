@@ -1,4 +1,4 @@
-//! A register behind a fence, in which holders count their writes.
+//! A register behind a fence, which counts the writes of holders.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::flaw::Flaw;
 use crate::world::World;
 
-/// The resource that a lock protects.
+/// The resource that a lock guards.
 #[derive(Debug, Default)]
 pub(crate) struct Register {
     fence: MemoryFence,
@@ -22,13 +22,13 @@ struct State {
     value: u64,
     /// Number of acknowledged increments.
     acknowledged: u64,
-    /// The token of the last write.
+    /// Token of the last write.
     written: Option<FencingToken>,
 }
 
 impl Register {
-    /// Increments it as a holder does: advances the fence, then reads, then writes (C25). The write is refused if a
-    /// later holder has been there.
+    /// Increments the register as a holder does: advances the fence, then reads, then writes (C25). The write is
+    /// refused if a later holder was there.
     pub(crate) async fn increment(&self, world: &World, token: FencingToken, slow: Duration) {
         sleep(world.span(slow)).await;
         if self.fence.advance(token).now_or_never().is_none_or(|advanced| advanced.is_err()) {

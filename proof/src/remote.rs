@@ -39,7 +39,7 @@ impl Remote {
         self.link.ask(what, move || act(&server)).await
     }
 
-    /// Attempts a claim on behalf of a waiter that is far away.
+    /// Attempts a claim for a waiter on another machine.
     fn attempt(&self, claim: &Claim, far: Option<&WaiterHandle>) -> Result<Attempt, BackendError> {
         let Some(far) = far else { return self.server.acquire(claim, None) };
         let (near, events) = WaiterHandle::channel();
@@ -50,7 +50,7 @@ impl Remote {
         attempt
     }
 
-    /// Tells a waiter of its turn. A waiter that was silent for too long is taken for dead (C28).
+    /// Forwards a waiter's events. A waiter that was silent for too long counts as dead (C28).
     async fn forward(self, claim: Claim, events: WaiterEvents, far: WaiterHandle) {
         if self.server.world.has(Flaw::PlaceLost) {
             return;
@@ -71,7 +71,7 @@ impl Remote {
     }
 }
 
-/// A request of an acquisition that is on its way.
+/// A request of an acquisition in flight.
 struct OnItsWay(Arc<Server>, Claim);
 
 impl OnItsWay {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// SplitMix64: each seed is a good one.
+/// SplitMix64, for which every seed is good.
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// A stream of choices for each `part` of what a seed decides.
+    /// Creates a separate stream of choices for each `part` of the decisions of a seed.
     pub(crate) fn new(seed: u64, part: u64) -> Self {
         let mut rng = Self(seed);
         Self(rng.next() ^ part.wrapping_mul(0xd134_2543_de82_ef95))
@@ -28,12 +28,12 @@ impl Rng {
         self.below(count) == 0
     }
 
-    /// One of `all`, which are not none.
+    /// Returns one of `all`, which is not empty.
     pub(crate) fn pick<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len() as u64) as usize]
     }
 
-    /// A span of less than `most`, in microseconds.
+    /// Returns a span of less than `most`, in microseconds.
     pub(crate) fn span(&mut self, most: Duration) -> Duration {
         Duration::from_micros(self.below(most.as_micros() as u64))
     }

@@ -1,4 +1,4 @@
-//! The script of a task: what it asks for, how it uses its hold, and how it ends it.
+//! The script of a task: its requests, the use of each hold, and the end of each hold.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(crate) struct Step {
     pub(crate) pause: Duration,
     pub(crate) ask: Ask,
     pub(crate) ttl: Duration,
-    /// For how long it waits: `None` for ever.
+    /// Longest wait; `None` is without end.
     pub(crate) wait: Option<Duration>,
     pub(crate) leaves: Leaves,
     pub(crate) held_for: Duration,
@@ -26,13 +26,13 @@ pub(crate) enum Ask {
     All(Vec<&'static str>),
     /// An election (C40).
     Campaign,
-    /// A run once (C41, C42): the occurrence, and for how long it keeps others out.
+    /// A run once (C41, C42): the occurrence, and the time for which it keeps others out.
     Once(u64, Option<Duration>),
-    /// An eviction, behind the holder's back.
+    /// An eviction, of which the holder is not told.
     Evict(&'static str),
 }
 
-/// The kind of a hold: so many permits of so many, or none.
+/// The kind of a hold, with its numbers of permits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sort {
     Exclusive,
@@ -40,7 +40,7 @@ pub(crate) enum Sort {
     Permits(u16, u16),
 }
 
-/// When a task drops an acquisition.
+/// Time at which a task drops an acquisition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leaves {
     Never,
@@ -48,12 +48,12 @@ pub(crate) enum Leaves {
     AfterPolls(u64),
 }
 
-/// Use that a task makes of its hold.
+/// Use of a hold by its task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Use {
     Nothing,
     Extend,
-    /// Increments a register behind a fence (C25), and looks at no loss meanwhile.
+    /// Increments a register behind a fence (C25), and ignores a loss meanwhile.
     Write,
 }
 
@@ -62,13 +62,13 @@ pub(crate) enum End {
     Release,
     Confirm,
     Drop,
-    /// The lease goes to this machine.
+    /// Hands the lease on to this machine.
     HandOn(usize),
 }
 
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "pool", "election", "once"];
 
-/// The steps of one task.
+/// Returns the steps of one task.
 pub(crate) fn steps(rng: &mut Rng, machines: usize) -> Vec<Step> {
     (0..1 + rng.below(6)).map(|_| step(rng, machines)).collect()
 }

@@ -1,4 +1,4 @@
-//! The server of a world: the memory backend, which is the specification, and a note of all that it does.
+//! The server of a world: the memory backend, which is the specification, and a journal of its acts.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::flaw::Flaw;
 use crate::spoiled::Spoiled;
 use crate::world::{ServedStep, World};
 
-/// The store of a world. Each request is carried out at once, at the moment when it arrives.
+/// The store of a world. Each request is carried out at its arrival.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) world: Arc<World>,
@@ -52,14 +52,14 @@ impl Server {
         self.world.served(claim.name.as_str(), claim.owner, ServedStep::Queued);
     }
 
-    /// Notes a grant, and changes it as the flaw has it.
+    /// Notes a grant, and changes it if a flaw does.
     pub(crate) fn granted(&self, claim: &Claim, grant: &mut Grant) {
         self.spoil(claim, grant);
         self.world.know(claim.label.as_str(), claim.name.as_str(), |asked| asked.is_queued = false);
         self.world.served(claim.name.as_str(), claim.owner, ServedStep::Granted(grant.token));
     }
 
-    /// The place of a claim is gone, and it must ask again.
+    /// Notes that a claim has lost its place, and must ask again.
     pub(crate) fn sent_away(&self, claim: &Claim) {
         self.world.served(claim.name.as_str(), claim.owner, ServedStep::Gone);
     }
@@ -96,7 +96,7 @@ impl Server {
         at_once(self.memory.release(name, owner))
     }
 
-    /// Notes that a hold or place is to end, while its holder is still known.
+    /// Notes the end of a hold or place, while its holder is still known.
     fn gone(&self, name: &LockName, owner: OwnerId) {
         let holders = self.state(name).holders;
         let theirs = holders.iter().find(|holder| holder.owner == Some(owner.to_string()));
@@ -160,13 +160,13 @@ impl Server {
         Ok(evicted)
     }
 
-    /// The lock as it is now.
+    /// Returns the present state of the lock.
     pub(crate) fn state(&self, name: &LockName) -> LockState {
         at_once(self.memory.inspect(name))
             .unwrap_or_else(|_| LockState::new(name.clone(), std::iter::empty::<Holder>(), None))
     }
 
-    /// Returns true if the acquisition has a hold, a place or a request on its way.
+    /// Returns true if the acquisition has a hold, a place or a request in flight.
     pub(crate) fn may_hold(&self, label: &str, name: &LockName) -> bool {
         let asked = self.world.known(label, name.as_str());
         let holds = self.state(name).holders.iter().any(|holder| holder.label.as_str() == label);
@@ -174,7 +174,7 @@ impl Server {
     }
 }
 
-/// The answer of the memory backend, which makes nobody wait.
+/// Returns the answer of the memory backend, which never waits.
 fn at_once<T>(answer: impl Future<Output = T>) -> T {
     answer.now_or_never().expect("the memory backend answers at once")
 }

@@ -1,4 +1,4 @@
-//! Answers of the server as they are told, and its flaws, each where it strikes.
+//! The server's answers, and its flaws.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use lock_core::{Clock, Contention, FencingToken, Kind, LockName, OwnerId, Slots,
 use crate::flaw::Flaw;
 use crate::server::Server;
 
-/// State by which the server tells.
+/// State for the server's answers.
 #[derive(Debug)]
 pub(crate) struct Spoiled {
     clock: Arc<dyn Clock>,
     /// The last grant of each lock.
     last: Mutex<HashMap<LockName, (OwnerId, FencingToken)>>,
-    /// The first tokens that were reserved of each lock.
+    /// The first reserved tokens of each lock.
     first: Mutex<HashMap<LockName, TokenRange>>,
 }
 
@@ -25,14 +25,14 @@ impl Spoiled {
         Self { clock, last: Mutex::default(), first: Mutex::default() }
     }
 
-    /// The time of the server, whose clock may be set back.
+    /// Returns the server's time; its clock may have been set back.
     fn time(&self) -> ServerTime {
         ServerTime(self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 }
 
 impl Server {
-    /// The claim as it is kept.
+    /// Returns the claim as the server keeps it.
     pub(crate) fn as_kept(&self, claim: &Claim) -> Claim {
         let mut kept = claim.clone();
         kept.ttl = self.kept_for(claim.ttl);
@@ -42,7 +42,7 @@ impl Server {
         kept
     }
 
-    /// For how long a hold is kept, whatever is told.
+    /// Returns the time for which the server keeps a hold, whatever it reports.
     pub(crate) fn kept_for(&self, ttl: Ttl) -> Ttl {
         match self.world.has(Flaw::HoldEndsEarly) {
             true => Ttl::new(ttl.as_duration() / 2).unwrap_or(ttl),
@@ -50,7 +50,7 @@ impl Server {
         }
     }
 
-    /// Changes a grant that is told.
+    /// Changes a grant before it is reported.
     pub(crate) fn spoil(&self, claim: &Claim, grant: &mut Grant) {
         grant.ttl = claim.ttl.as_duration();
         grant.at = Some(of_token(grant.token));
@@ -64,23 +64,23 @@ impl Server {
         }
     }
 
-    /// The slots of a grant, as they are told.
+    /// Sets the reported slots of a grant.
     fn spoil_slots(&self, claim: &Claim, grant: &mut Grant) {
         if self.world.has(Flaw::SlotGivenTwice) {
             grant.slots = Slots::new(0..claim.kind.slots());
         }
     }
 
-    /// The tokens of a reservation, as they are told.
+    /// Returns the reported tokens of a reservation.
     pub(crate) fn spoil_range(&self, name: &LockName, tokens: TokenRange) -> TokenRange {
         let mut first = self.spoiled.first.lock().unwrap_or_else(PoisonError::into_inner);
         let earlier = *first.entry(name.clone()).or_insert(tokens);
         if self.world.has(Flaw::TokensReservedTwice) { earlier } else { tokens }
     }
 
-    /// When the server says that it is busy: after each grant before it, also if its clock was set back since.
+    /// Sets the time of a busy answer: after each earlier grant, even if the clock was set back since.
     pub(crate) fn told_busy(&self, seen: &mut Contention) {
-        // Its locks share one counter.
+        // All locks share one counter.
         let newest = self.last().values().map(|(_, token)| of_token(*token)).max();
         let after = newest.map(|ServerTime(newest)| ServerTime(newest + Duration::from_micros(1)));
         seen.at = after.max(Some(self.spoiled.time()));
@@ -90,7 +90,7 @@ impl Server {
         self.spoiled.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A grant as it is pushed.
+    /// Returns a grant in its pushed form.
     pub(crate) fn as_pushed(&self, grant: Grant) -> Grant {
         match self.world.has(Flaw::PushStampedOnArrival) {
             true => grant.at(self.spoiled.time()),
@@ -99,7 +99,7 @@ impl Server {
     }
 }
 
-/// The time that a token is made from: no less than that of its grant.
+/// Returns the time from which a token is made: never before the time of its grant.
 fn of_token(token: FencingToken) -> ServerTime {
     ServerTime(Duration::from_micros(token.get()))
 }

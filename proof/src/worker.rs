@@ -1,4 +1,4 @@
-//! A task of a machine: plays its script with the real client, and notes what it believes.
+//! A task of a machine: plays its script with the real client, and records its beliefs.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -18,10 +18,10 @@ use crate::script::{Ask, End, Leaves, Sort, Step, Use};
 use crate::server::Server;
 use crate::world::{Belief, World};
 
-/// A call may take so much longer than its bound (C17).
+/// Tolerance for the time limit of a call (C17).
 const GRACE: Duration = Duration::from_millis(100);
 
-/// A loss is told within this span of the deadline (C9).
+/// A loss is reported within this span after the deadline (C9).
 const TOLD_WITHIN: Duration = Duration::from_millis(50);
 
 /// A machine with its client.
@@ -38,7 +38,7 @@ pub(crate) struct Worker {
     pub(crate) world: Arc<World>,
     pub(crate) server: Arc<Server>,
     pub(crate) hosts: Arc<Vec<Host>>,
-    /// The registers of "a" and "b".
+    /// Registers of the locks "a" and "b".
     pub(crate) registers: Arc<[Register; 2]>,
     pub(crate) machine: usize,
     pub(crate) task: usize,
@@ -70,7 +70,7 @@ impl Worker {
     /// Acquires, uses and ends a hold.
     async fn take(&self, label: &str, step: &Step) {
         let (world, asked) = (&self.world, self.world.now());
-        // Several without a wait: at once, and then one by one.
+        // Several locks without a wait are requested at once, and then one by one.
         let is_bounded = !matches!(step.ask, Ask::All(_)) || step.wait != Some(Duration::ZERO);
         let limit = step
             .wait
@@ -115,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// C15: "certainly not applied" is told only if nothing of it is on the server, or on its way there.
+    /// C15: "certainly not applied" is reported only if no part of the request is on the server or in flight.
     fn judge_outcome(&self, label: &str, error: &LockError) {
         let LockError::Backend { name: Some(name), source, .. } = error else { return };
         if source.outcome() == Outcome::NotApplied && self.server.may_hold(label, name) {
@@ -148,7 +148,7 @@ impl Worker {
         let limit = Some(self.host().request_timeout);
         let released = self.bounded("release", limit, guard.release()).await;
         self.world.note(format_args!("{label} released: {:?}", released.as_ref().err()));
-        // C47: it tells of a loss, and of nothing else.
+        // C47: reports a loss, and nothing else.
         if let Err(error) = released
             && !error.is_lost()
         {
@@ -156,7 +156,7 @@ impl Worker {
         }
     }
 
-    /// Releases by the server's word (C15).
+    /// Releases with the server's confirmation (C15).
     async fn confirm(&self, label: &str, guard: LockGuard) {
         let (name, limit) = (guard.name().clone(), Some(self.host().request_timeout));
         let confirmed = self.bounded("release", limit, guard.release_confirmed()).await;
@@ -169,11 +169,11 @@ impl Worker {
         }
     }
 
-    /// Hands a lease to another machine, which believes in it and lets it go.
+    /// Hands a lease to another machine, which believes in it and releases it.
     async fn hand_on(&self, label: &str, guard: LockGuard, to: usize, step: &Step) {
         let (asked, other) = (self.world.now(), Self { machine: to, ..self.clone() });
         let Ok(lease) = guard.detach() else { return };
-        // The hold stays for its TTL if the other cannot be asked, or dies.
+        // The hold lasts for its TTL if the other machine cannot be asked, or dies.
         self.world.journal().abandoned.insert(lease.name().to_string());
         let attach = other.host().locks.attach(lease);
         let limit = Some(other.host().request_timeout);
@@ -185,7 +185,7 @@ impl Worker {
         other.release(label, guard).await;
     }
 
-    /// Notes what is believed from now on; returns its places in the journal.
+    /// Records new beliefs; returns their places in the journal.
     pub(crate) fn believe(&self, label: &str, asked: Duration, guards: &[LockGuard]) -> Vec<usize> {
         let now = self.world.now();
         let belief = |guard: &LockGuard| Belief {
@@ -208,7 +208,7 @@ impl Worker {
         guards.iter().map(place).collect()
     }
 
-    /// Notes that the holder believes no more, or not since the deadline.
+    /// Records the end of beliefs: now, or at the deadline if that was earlier.
     pub(crate) fn end_beliefs(&self, beliefs: &[usize], guards: &[LockGuard]) {
         for (place, guard) in beliefs.iter().zip(guards) {
             let clock = &self.host().clock;
@@ -248,7 +248,7 @@ impl Worker {
         place.filter(|_| is_exclusive).map(|place| &self.registers[place])
     }
 
-    /// C9: a loss is told in time.
+    /// C9: a loss is reported in time.
     fn judge_loss(&self, guard: &MultiGuard, name: &LockName) {
         self.world.note(format_args!("{name} is lost"));
         let lost = guard.guards().iter().find(|guard| guard.name() == name);
@@ -277,14 +277,14 @@ impl Worker {
     }
 }
 
-/// The first guard, if it is alone, and else all of them.
+/// Returns the guard if it is the only one, otherwise all guards.
 fn only_one(guard: MultiGuard) -> (Option<LockGuard>, Vec<LockGuard>) {
     let mut guards = guard.into_guards();
     let last = if guards.len() == 1 { guards.pop() } else { None };
     (last, guards)
 }
 
-/// The answer, unless it is left before.
+/// Returns the answer, unless the task leaves before.
 async fn leave<T>(leaves: Leaves, answer: impl Future<Output = T>) -> Option<T> {
     match leaves {
         Leaves::Never => Some(answer.await),

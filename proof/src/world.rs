@@ -1,4 +1,4 @@
-//! State that all parts of a world share: its plan, its time, its draws, and the journal of what happened.
+//! State that all parts of a world share: its plan, time, random draws and journal.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::{self, Write};
@@ -21,19 +21,19 @@ pub(crate) struct World {
     journal: Mutex<Journal>,
 }
 
-/// Everything that happened, as text and as facts to be judged.
+/// Everything that happened, as text and as facts to judge.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     pub(crate) trace: String,
     pub(crate) beliefs: Vec<Belief>,
-    /// Steps of each claim on the server, in their order.
+    /// Steps of each claim on the server, in order.
     pub(crate) served: Vec<Served>,
-    /// The tokens of evicted holds, and when they ended.
+    /// Tokens of evicted holds, and the end of each hold.
     pub(crate) evictions: Vec<(FencingToken, Duration)>,
-    /// Set if a run was evicted.
+    /// True if a run was evicted.
     pub(crate) is_once_evicted: bool,
     pub(crate) runs: Vec<Run>,
-    /// Knowledge of each acquisition, by label and lock.
+    /// State of each acquisition, by label and lock.
     pub(crate) asked: HashMap<(String, String), Asked>,
     /// Locks whose lease was lost on its way to another machine.
     pub(crate) abandoned: HashSet<String>,
@@ -42,7 +42,7 @@ pub(crate) struct Journal {
     pub(crate) violations: Vec<String>,
 }
 
-/// For how long somebody believed in a hold.
+/// A span of time in which a task believed in a hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Belief {
     pub(crate) label: String,
@@ -50,7 +50,7 @@ pub(crate) struct Belief {
     pub(crate) kind: Kind,
     pub(crate) token: FencingToken,
     pub(crate) slots: Vec<u16>,
-    /// When the acquisition was called.
+    /// Time of the call of the acquisition.
     pub(crate) asked: Duration,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
@@ -60,7 +60,7 @@ pub(crate) struct Belief {
 #[derive(Clone, Debug)]
 pub(crate) struct Served {
     pub(crate) name: String,
-    /// The digits of its owner that are shown.
+    /// The visible digits of its owner.
     pub(crate) owner: String,
     pub(crate) at: Duration,
     pub(crate) step: ServedStep,
@@ -81,15 +81,15 @@ pub(crate) struct Run {
     pub(crate) occurrence: u64,
     pub(crate) asked: Duration,
     pub(crate) began: Duration,
-    /// When it was known that it is recorded.
+    /// Time at which the task knew of the record.
     pub(crate) recorded: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
 }
 
-/// Knowledge that the server may have of an acquisition.
+/// State of an acquisition.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
-    /// Number of its requests that are on their way.
+    /// Number of its requests in flight.
     pub(crate) on_their_way: u32,
     pub(crate) is_queued: bool,
     pub(crate) is_released: bool,
@@ -101,7 +101,7 @@ impl World {
         Arc::new(Self { plan, started: Instant::now(), rng, journal: Mutex::default() })
     }
 
-    /// The time since the world began.
+    /// Returns the time since the world began.
     pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
     }
@@ -114,7 +114,7 @@ impl World {
         self.plan.flaw == Some(flaw)
     }
 
-    /// Draws what happens next.
+    /// Draws the next random choice.
     pub(crate) fn draw<T>(&self, draw: impl FnOnce(&mut Rng) -> T) -> T {
         draw(&mut self.rng.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -130,7 +130,7 @@ impl World {
     /// Writes a line of the trace.
     pub(crate) fn note(&self, what: fmt::Arguments<'_>) {
         let millis = self.now().as_secs_f64() * 1000.0;
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.journal().trace, "{millis:>10.3} {what}");
     }
 
@@ -146,7 +146,7 @@ impl World {
         self.journal().served.push(Served { name, owner, at, step });
     }
 
-    /// Changes what is known of an acquisition.
+    /// Changes the state of an acquisition.
     pub(crate) fn know(&self, label: &str, name: &str, change: impl FnOnce(&mut Asked)) {
         let key = (label.to_owned(), name.to_owned());
         change(self.journal().asked.entry(key).or_default());

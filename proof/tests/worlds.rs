@@ -1,8 +1,8 @@
-//! A few worlds of each kind; what went wrong in one before stays here by its seed.
+//! A few worlds of each kind, and the seeds of worlds that once failed.
 
 use lock_proof::{Flaw, play};
 
-/// Worlds that each test plays.
+/// Number of worlds of each test.
 const WORLDS: u64 = 150;
 
 #[test]
@@ -34,7 +34,7 @@ fn p2_a_late_push_is_older_than_a_busy_after_it() {
     assert!(outcome.violations.is_empty(), "{:?}", outcome.violations);
 }
 
-/// The first worlds from `first` on are enough to see each flaw.
+/// The worlds from `first` on are enough to notice each flaw.
 #[test]
 fn each_flaw_is_noticed() {
     use Flaw::*;

@@ -1,7 +1,7 @@
-//! Acquires and releases one lock as often as it is told to, on one thread: `cargo xtask instructions` counts
-//! what the processor does meanwhile.
+//! Acquires and releases one lock repeatedly, on one thread. `cargo xtask instructions` counts the processor's
+//! instructions meanwhile.
 //!
-//! Arguments: the URL of the locks, and how many cycles.
+//! Arguments: the URL of the locks, and the number of cycles.
 
 use std::error::Error;
 

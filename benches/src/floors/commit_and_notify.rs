@@ -1,4 +1,4 @@
-//! A write that waits for the disk, and a NOTIFY behind it, until another session that listens wakes.
+//! A write that waits for the disk, and a NOTIFY after it, until another listening session wakes.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +30,7 @@ impl WakeUp for CommitAndNotify {
         let heard = async { self.listener.recv().await.map(|_| sent.elapsed()) };
         let written = async {
             self.writer.execute(sqlx::query(UPSERT).bind("floor")).await?;
-            // A notification before the commit wakes nobody; one within it would hold up all other commits.
+            // A notification before the commit wakes nobody; one within it would delay all other commits.
             self.writer.execute("NOTIFY floor").await
         };
         let (written, took) = tokio::join!(written, heard);

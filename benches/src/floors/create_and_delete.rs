@@ -1,4 +1,4 @@
-//! A node is created, then deleted.
+//! A create and a delete of a node.
 
 use async_trait::async_trait;
 use zookeeper_client::{Acls, CreateMode, CreateOptions};
@@ -15,13 +15,13 @@ pub(crate) const CREATE_AND_DELETE: Contender = Contender {
     },
 };
 
-/// The driver by itself.
+/// Connects the driver alone.
 pub(crate) async fn driver(url: &str) -> Result<zookeeper_client::Client> {
     let member = url.trim_start_matches("zookeeper://").trim_end_matches('/');
     Ok(zookeeper_client::Client::connect(member).await?)
 }
 
-/// Options of a node that ends with its client.
+/// Returns the options of a node that ends with its client.
 pub(crate) fn ephemeral() -> CreateOptions<'static> {
     CreateMode::Ephemeral.with_acls(Acls::anyone_all())
 }

@@ -1,4 +1,4 @@
-//! A create of one client until the watch of another shows it.
+//! A create by one client, until the watch of another shows it.
 
 use std::time::{Duration, Instant};
 

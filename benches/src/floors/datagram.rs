@@ -1,4 +1,4 @@
-//! A datagram to a process that waits for it.
+//! A datagram to a waiting process.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::child::Child;
 use crate::client::Result;
 use crate::wake_up::WakeUp;
 
-/// There and back again, of which half counts: each process has a clock of its own.
+/// A round trip, of which half counts: each process has its own clock.
 pub(crate) struct Datagram {
     socket: UnixDatagram,
     _echo: Child,
@@ -39,7 +39,7 @@ impl WakeUp for Datagram {
     }
 }
 
-/// Sends back what it gets, until its process is ended.
+/// Sends back its input, until its process ends.
 pub(crate) fn echo(path: &Path) -> Result<()> {
     let _ = std::fs::remove_file(path);
     let socket = std::os::unix::net::UnixDatagram::bind(path)?;

@@ -1,4 +1,4 @@
-//! The least that each store could do: requests without a lock, and messages without a queue.
+//! The lowest possible cost on each store: requests without a lock, and messages without a queue.
 
 pub(crate) mod commit_and_notify;
 pub(crate) mod create_and_delete;

@@ -1,4 +1,4 @@
-//! A message of one client to another that has subscribed.
+//! A message from one client to another that has subscribed.
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@ pub(crate) const PUT_AND_DELETE: Contender = Contender {
     },
 };
 
-/// The driver by itself.
+/// Connects the driver alone.
 pub(crate) async fn driver(url: &str) -> Result<etcd_client::Client> {
     let member = url.trim_start_matches("etcd://").trim_end_matches('/');
     Ok(etcd_client::Client::connect([member], None).await?)

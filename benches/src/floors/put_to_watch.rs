@@ -1,4 +1,4 @@
-//! A put of one client until the watch of another shows it.
+//! A put by one client, until the watch of another shows it.
 
 use std::time::{Duration, Instant};
 

@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, PgConnection, PgPool};
 use crate::client::{Client, Result};
 use crate::contender::Contender;
 
-/// As many as the project has for its requests unless told otherwise.
+/// Same as the project's default for its requests.
 const CONNECTIONS: u32 = 8;
 
 pub(crate) const UPSERT: &str = "INSERT INTO floor AS f VALUES ($1, 1) \

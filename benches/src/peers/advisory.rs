@@ -8,7 +8,7 @@ use sqlx::{Executor, PgPool, Postgres};
 use crate::client::{Client, Result};
 use crate::contender::Contender;
 
-/// Each hold has a session of its own, so there are as many as tasks of a client.
+/// Each hold needs its own session, so there are as many as tasks of a client.
 const SESSIONS: u32 = 64;
 
 pub(crate) const ADVISORY: Contender = Contender {

@@ -1,5 +1,5 @@
-//! The recipe of the usual blog post, by hand: no queue, no renewal, no repair. Once as it is there, and once with a
-//! fencing token, which is the same promise as ours: a script takes the lock and counts.
+//! The usual recipe of blog posts, written by hand: no queue, no renewal, no repair. Two forms: as published, and
+//! with a fencing token, which gives the same guarantee as the project: a script takes the lock and counts.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::contender::Contender;
 /// Interval of its polls.
 const POLL: Duration = Duration::from_millis(10);
 
-/// -> the token; nothing if another has the lock.
+/// -> the token; nothing if another owner has the lock.
 const TAKE_AND_COUNT: &str = "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then \
      return redis.call('INCR', KEYS[2]) end return false";
 

@@ -1,4 +1,5 @@
-//! A lock of the system on a file, waited for by a blocked thread. It ends with its holder, and has no token.
+//! A lock of the operating system on a file; a blocked thread waits for it. It ends with its holder, and has no
+//! token.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ impl Client for Flock {
         let path = self.folder.join(format!("{name}.flock"));
         self.held = Some(match try_lock(&path)? {
             Some(file) => file,
-            // If nobody waits for the thread any more, the file it locked is closed with its result.
+            // If nobody waits for the thread any more, its result closes the file that it locked.
             None => spawn_blocking(move || lock(&path)).await??,
         });
         Ok(())

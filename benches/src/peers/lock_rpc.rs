@@ -7,7 +7,7 @@ use crate::client::{Client, Result};
 use crate::contender::Contender;
 use crate::floors::put_and_delete::driver;
 
-/// The TTL of its leases in seconds. None is renewed: a bench is shorter.
+/// TTL of its leases in seconds. They are not renewed: a bench is shorter.
 const AN_HOUR: i64 = 60 * 60;
 
 pub(crate) const LOCK_RPC: Contender = Contender {
@@ -23,7 +23,7 @@ pub(crate) const LOCK_RPC: Contender = Contender {
 
 struct LockRpc {
     client: etcd_client::Client,
-    /// Of each task its own: the holders of one lease do not exclude each other.
+    /// Each task has its own: the holders of one lease do not exclude each other.
     lease: Option<i64>,
     key: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Other libraries, what servers offer by themselves, and the usual recipe.
+//! Other libraries, locks that servers offer, and the usual recipe.
 
 pub(crate) mod advisory;
 pub(crate) mod by_hand;

@@ -1,4 +1,4 @@
-//! rslock: Redlock, by polling. On several servers if the URL is a list of theirs.
+//! rslock: Redlock, by polling. Uses several servers if the URL is a list.
 
 use async_trait::async_trait;
 

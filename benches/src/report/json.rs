@@ -1,4 +1,4 @@
-//! A line for each figure, and one for each target.
+//! Writes a line for each figure, and one for each target.
 
 use crate::client::Result;
 use crate::figures::Figures;

@@ -15,7 +15,7 @@ use crate::targets;
 
 pub(crate) use self::table::lines;
 
-/// Prints how the targets came out, and writes the files that were asked for.
+/// Prints the verdicts on the targets, and writes the requested files.
 pub(crate) fn write(figures: &Figures, options: &Options) -> Result<()> {
     let verdicts = targets::verdicts(figures, options.effort());
     table::verdicts(&verdicts);

@@ -1,4 +1,4 @@
-//! The hand-off of each backend: how long the lock is free, by how many clients take turns.
+//! Draws the hand-off of each backend: the time for which the lock is free, by the number of clients.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -18,7 +18,7 @@ const NAMES: i32 = 150;
 const INK: RGBColor = RGBColor(45, 55, 72);
 const BLUE: RGBColor = RGBColor(43, 108, 176);
 
-/// Of the floor, of the project and of the others, in the order in which they are named.
+/// Colours of the floor, the project and the others, in the order of their names.
 const COLORS: [RGBColor; 5] = [
     RGBColor(150, 160, 175),
     BLUE,
@@ -29,7 +29,7 @@ const COLORS: [RGBColor; 5] = [
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// One line of a panel: the p50 in µs at so many clients.
+/// One line of a panel: the p50 in µs for each number of clients.
 struct Curve {
     who: &'static str,
     color: RGBColor,
@@ -37,7 +37,7 @@ struct Curve {
 }
 
 pub(crate) fn svg(figures: &Figures) -> Result<String> {
-    // A curve by itself tells nothing.
+    // A single curve shows no comparison.
     let panels = Backend::STORES.map(|backend| (backend, curves(figures, backend)));
     let panels: Vec<_> = panels.into_iter().filter(|(_, curves)| curves.len() > 1).collect();
     let (columns, rows) = (2, panels.len().div_ceil(2).max(1));

@@ -1,5 +1,5 @@
-//! The tables and the picture of the README and of the pages on performance and on scaling, from the figures of
-//! this run.
+//! Writes the tables and the picture of the README and of the pages on performance and scaling, from the figures
+//! of this run.
 
 use std::fs;
 use std::path::Path;
@@ -19,13 +19,13 @@ const END: &str = "<!-- until here. -->";
 
 const PICTURE: &str = "docs/handoff.svg";
 
-/// Number of clients of the hand-off in the README's table. The picture has the others.
+/// Number of clients of the hand-off in the README's table. The picture shows the others.
 const CLIENTS: usize = 64;
 
 const FIGURES_HEAD: &str = "| | floor | Leasehold | peers |\n| --- | --- | --- | --- |\n";
 const TARGETS_HEAD: &str = "| target | | ratio | bound | |\n| --- | --- | --- | --- | --- |\n";
 
-/// Rewrites what stands between the marks of the pages, and the picture, as far as it was measured.
+/// Rewrites the text between the marks of the pages, and the picture, for the measured backends.
 pub(crate) fn write(figures: &Figures, verdicts: &[Verdict], options: &Options) -> Result<()> {
     let (root, backends) = (Path::new(env!("CARGO_MANIFEST_DIR")).join(".."), options.backends());
     if backends.contains(&Backend::Topologies) {
@@ -59,7 +59,7 @@ fn write_tables(
     })
 }
 
-/// Puts in the place of what stands between the marks of a page what is made of it.
+/// Replaces the text between the marks of a page by the result of `text` on it.
 fn rewrite(page: &Path, text: impl FnOnce(&str) -> String) -> Result<()> {
     let old = fs::read_to_string(page)?;
     let no_mark = || format!("{} has no marks", page.display());
@@ -68,7 +68,7 @@ fn rewrite(page: &Path, text: impl FnOnce(&str) -> String) -> Result<()> {
     Ok(fs::write(page, format!("{before}{BEGIN}\n\n{}\n{END}{after}", text(between)))?)
 }
 
-/// A table of the rows of this run, and of the old ones of backends that were not measured now.
+/// Returns a table of the rows of this run, and of the old rows of backends that were not measured.
 fn renewed(head: &str, old: &str, measured: &[Backend], rows: Vec<String>) -> String {
     let old = old.split_once(head).map_or("", |(_, rows)| rows);
     let old = old.lines().take_while(|line| line.starts_with('|'));
@@ -79,7 +79,7 @@ fn renewed(head: &str, old: &str, measured: &[Backend], rows: Vec<String>) -> St
     head.to_owned() + &rows.concat()
 }
 
-/// Where a row stands: by the number of its target, if it tells of one, and by its backend.
+/// Returns the sort key of a row: the number of its target, if it has one, and its backend.
 fn place(row: &str) -> Option<(u32, Backend)> {
     let mut cells = row.split('|').skip(1).map(str::trim);
     let first = cells.next()?;
@@ -99,7 +99,7 @@ fn rows(figures: &Figures, cases: &[(Case, &'static str)]) -> Vec<String> {
     Backend::STORES.into_iter().flat_map(row).collect()
 }
 
-/// Returns the rows of a table for each backend: hand-off among so many clients.
+/// Returns the rows of a table for each backend: the hand-off for each number of clients.
 fn cases(clients: &[usize]) -> Vec<(Case, &'static str)> {
     let handoff = |&workers| (Case { name: handoff::NAME, workers }, P50);
     let mut cases = vec![
@@ -141,7 +141,7 @@ fn named((peer, value): (&str, String)) -> String {
     format!("{peer} {value}")
 }
 
-/// The column says who it is; a mode is named.
+/// Removes the project's name, which the column already has; a mode keeps its name.
 fn without_our_name((peer, value): (&str, String)) -> String {
     match peer.strip_prefix(OURS).map(str::trim) {
         None | Some("") => format!("**{value}**"),

@@ -1,4 +1,4 @@
-//! The tables of the page on scaling: what each topology cost, and what that comes to for very many locks.
+//! The tables of the page on scaling: the cost of each topology, and its servers for very many locks.
 
 use super::table::{short, told};
 use crate::backend::Backend;
@@ -8,19 +8,19 @@ use crate::figures::{CPU, CYCLES, Case, Figures, Key, P50, RENEWAL_CPU, REQUESTS
 use crate::stores::topologies as of;
 use crate::workloads::{handoff, renewals, throughput, uncontended};
 
-/// Load that the sums are made for: locks held, and their renewals and acquisitions a second.
+/// Load of the calculation: locks held, and their renewals and acquisitions a second.
 const LOCKS: f64 = 1e6;
 const TTL_SECONDS: f64 = 30.0;
 const RENEWALS_A_SECOND: f64 = 3.0 * LOCKS / TTL_SECONDS;
 const ACQUISITIONS_A_SECOND: f64 = 1e5;
 
-/// Redis runs scripts in one thread, which is to be busy for no more of its time.
+/// Highest load of Redis' one thread for scripts.
 const BUSY: f64 = 0.7;
 
 const ALONE: Case = Case { name: uncontended::IN_A_LOOP, workers: 1 };
 const TASKS: Case = Case { name: throughput::NAME, workers: throughput::TASKS };
 
-/// A topology as it was measured.
+/// A measured topology.
 struct Topology {
     peer: &'static str,
     label: &'static str,
@@ -61,7 +61,7 @@ fn speed(figures: &Figures) -> String {
     table
 }
 
-/// Returns the measured needs of each server, and the load that it bears by them.
+/// Returns the measured needs of each server, and the load that it can bear.
 fn work(figures: &Figures, effort: Effort) -> String {
     let mut table = "| | a cycle: requests | client's CPU: µs | servers' CPU: µs | a renewal: servers' CPU: µs \
          | acquisitions/s it bears | beside a million locks | servers for both |\n".to_owned();
@@ -88,8 +88,8 @@ impl Topology {
         Key { backend: Backend::Topologies, case, peer: self.peer, figure }
     }
 
-    /// From the seconds of CPU that a cycle and a renewal take of all servers together: how many acquisitions a
-    /// second these servers bear, how many beside very many locks, and how many servers bear all.
+    /// Returns the acquisitions a second that these servers bear, the acquisitions beside very many locks, and
+    /// the number of servers for the whole load. `cycle` and `renewal` are CPU seconds of all servers together.
     fn sums(&self, cycle: f64, renewal: f64) -> [String; 3] {
         let cores = BUSY * self.servers as f64;
         let renewals = RENEWALS_A_SECOND * renewal;
@@ -106,7 +106,7 @@ fn row(label: &str, cells: impl Iterator<Item = String>) -> String {
     format!("| {label} |{cells}\n")
 }
 
-/// To a thousand: it is no exact figure.
+/// Rounds to a thousand, since the figure is not exact.
 fn thousands(value: f64) -> String {
     match (value / 1e3).round() {
         0.0 => "0".to_owned(),

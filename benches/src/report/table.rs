@@ -5,7 +5,7 @@ use crate::figures::{Figures, Key, P50, P99};
 use crate::targets::Verdict;
 use crate::workloads::Workload;
 
-/// The figures of a workload: a line for each contender in each case.
+/// Prints the figures of a workload: a line for each contender in each case.
 pub(crate) fn lines(figures: &Figures, backend: Backend, workload: Workload) {
     let of_workload = |name| workload.cases().contains(&name);
     let figures = figures.iter().filter(|figure| figure.key.backend == backend);
@@ -29,14 +29,14 @@ pub(crate) fn verdicts(verdicts: &[Verdict]) {
     }
 }
 
-/// A figure as a table has it: behind a p50 stands the p99.
+/// Formats a figure for a table; the p99 follows a p50.
 pub(super) fn told(figures: &Figures, key: Key) -> Option<String> {
     let told = short(figures.median(key)?);
     let p99 = figures.median(Key { figure: P99, ..key }).filter(|_| key.figure == P50);
     Some(p99.map_or(told.clone(), |p99| format!("{told} ({})", short(p99))))
 }
 
-/// Three digits at least, and none that means nothing.
+/// Formats at least three digits, and no meaningless ones.
 pub(crate) fn short(value: f64) -> String {
     match value.abs() {
         much if much >= 100.0 => format!("{value:.0}"),

@@ -1,4 +1,4 @@
-//! A directory.
+//! Locks in a directory.
 
 use async_trait::async_trait;
 use tempfile::TempDir;

@@ -1,4 +1,4 @@
-//! This process.
+//! Locks in this process.
 
 use async_trait::async_trait;
 

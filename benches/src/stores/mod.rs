@@ -1,4 +1,4 @@
-//! Where locks live: servers of the bench's own, a directory, this process.
+//! Stores of the bench: its own servers, a directory, this process.
 
 pub(crate) mod etcd;
 pub(crate) mod file;
@@ -22,12 +22,12 @@ pub(crate) trait Store: Sync {
     /// URL by which the project, and most peers, connect.
     fn url(&self) -> &str;
 
-    /// The store of one contender, if each has its own.
+    /// Returns the store of one contender, if each has its own.
     fn part(&self, _: Contender) -> Option<&dyn Store> {
         None
     }
 
-    /// The floor of a hand-off.
+    /// Returns the floor of a hand-off.
     async fn wake_up(&self) -> Result<Option<Box<dyn WakeUp>>> {
         Ok(None)
     }
@@ -37,12 +37,12 @@ pub(crate) trait Store: Sync {
         Ok(None)
     }
 
-    /// The CPU time so far of the servers that take requests, if it is known.
+    /// Returns the CPU time so far of the servers that take requests, if known.
     fn cpu(&self) -> Result<Option<Duration>> {
         Ok(None)
     }
 
-    /// Returns the number of connections that the server serves, if it tells.
+    /// Returns the number of connections that the server serves, if it reports them.
     async fn sessions(&self) -> Result<Option<u64>> {
         Ok(None)
     }
@@ -52,12 +52,12 @@ pub(crate) trait Store: Sync {
         None
     }
 
-    /// Puts in so many names of locks that nobody holds, where that can be done at once.
+    /// Adds `names` names of locks without holders, if the store can do that at once.
     async fn fill(&self, _names: usize) -> Result<()> {
         Ok(())
     }
 
-    /// A reader that sees the store as it was when it began, for as long as the value lives, if there are such.
+    /// Returns a reader that keeps a snapshot open for as long as the value lives, if the store has snapshots.
     async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {
         Ok(None)
     }

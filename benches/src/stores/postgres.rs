@@ -18,7 +18,7 @@ pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD, advisory::ADVISORY];
 
 pub(crate) const FLOOR: Contender = upserts::UPSERTS;
 
-/// As a production server, with connections for all clients of a hand-off.
+/// Settings of a production server, with connections for all clients of a hand-off.
 const SETTINGS: &[&str] =
     &["fsync=on", "full_page_writes=on", "max_connections=1500", "log_lock_waits=on"];
 
@@ -74,7 +74,7 @@ impl Store for Postgres {
     async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {
         let mut reader = PgConnection::connect(&self.url).await?;
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ").await?;
-        // The snapshot is taken by the first statement.
+        // The first statement takes the snapshot.
         reader.execute("SELECT count(*) FROM pg_class").await?;
         Ok(Some(Box::new(reader)))
     }

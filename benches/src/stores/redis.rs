@@ -19,7 +19,8 @@ pub(crate) const CONTENDERS: &[Contender] =
 
 pub(crate) const FLOOR: Contender = pings::PINGS;
 
-/// Commands of the project's clients. The server counts the commands of their scripts as well: none of these.
+/// Commands that the project's clients send. The server also counts the commands that their scripts call; none of
+/// these is among them.
 const SENT: [&str; 7] =
     ["eval", "evalsha", "ping", "subscribe", "unsubscribe", "ssubscribe", "sunsubscribe"];
 
@@ -59,7 +60,7 @@ pub(super) fn requests(server: &RedisServer) -> u64 {
     server.cli(&["INFO", "commandstats"]).text().lines().filter_map(calls_by_clients).sum()
 }
 
-/// From a line such as `cmdstat_evalsha:calls=12,usec=…`.
+/// Parses a line such as `cmdstat_evalsha:calls=12,usec=…`.
 fn calls_by_clients(line: &str) -> Option<u64> {
     let (command, rest) = line.strip_prefix("cmdstat_")?.split_once(":calls=")?;
     let (calls, _) = rest.split_once(',')?;

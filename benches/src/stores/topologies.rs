@@ -1,7 +1,7 @@
-//! Each way in which several Redis servers serve as one store, beside one server, and beside rslock on three.
+//! Topologies of several Redis servers, beside one server, and beside rslock on three.
 //!
-//! Five servers that know nothing of each other are whatever a contender makes of them: one, or a quorum.
-//! Contenders work one after the other, so that only idle servers stand beside those that are measured.
+//! Each contender uses five independent servers in its own way: one, or a quorum. Contenders work one after the
+//! other, so that only idle servers run beside the measured ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub(crate) const QUORUM_OF_THREE: &str = "leasehold quorum of 3";
 pub(crate) const QUORUM_OF_FIVE: &str = "leasehold quorum of 5";
 pub(crate) const RSLOCK_ON_THREE: &str = "rslock on 3";
 
-/// The first is on one server.
+/// The first contender is on one server.
 pub(crate) const CONTENDERS: &[Contender] = &[
     LEASEHOLD,
     Contender { name: SENTINEL, connect: ours::connect },
@@ -33,13 +33,13 @@ pub(crate) const CONTENDERS: &[Contender] = &[
     Contender { name: RSLOCK_ON_THREE, ..rslock::RSLOCK },
 ];
 
-/// Number of servers that know nothing of each other.
+/// Number of independent servers.
 const INDEPENDENT: usize = 5;
 
 /// Number of primaries of the cluster.
 const PRIMARIES: usize = 3;
 
-/// A busy machine is no reason for a failover.
+/// Long enough that a busy machine causes no failover.
 const DOWN_AFTER: Duration = Duration::from_secs(15);
 
 pub(crate) struct Topologies {
@@ -54,7 +54,7 @@ struct Topology {
 }
 
 enum Servers {
-    /// The first so many of them.
+    /// The first of these servers, in this number.
     Independent(Arc<[RedisServer]>, usize),
     Sentinels(RedisSentinels),
     Cluster(RedisCluster),
@@ -81,12 +81,13 @@ impl Topologies {
     }
 }
 
-/// `redis://…,redis://…`.
+/// Returns the URLs as a list: `redis://…,redis://…`.
 fn urls(servers: &[RedisServer]) -> String {
     servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",")
 }
 
-/// Each quorum has a database of its own: a server that voted in another one would be taken for one that restarted.
+/// Returns the URL of a quorum. Each quorum has its own database: a server that voted in another quorum would
+/// count as restarted.
 fn quorum(servers: &[RedisServer]) -> String {
     let addresses = servers.iter().map(|server| server.addr().to_string());
     let database = servers.len();
@@ -106,7 +107,7 @@ impl Store for Topologies {
 }
 
 impl Topology {
-    /// Servers that take requests as long as none fails.
+    /// Returns the servers that take requests while none fails.
     fn servers(&self) -> &[RedisServer] {
         match &self.servers {
             Servers::Independent(servers, count) => &servers[..*count],

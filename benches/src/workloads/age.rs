@@ -1,4 +1,4 @@
-//! A name that is taken and given back very often: it must cost in the end what it cost at first.
+//! A name that is acquired and released very often: its cost must stay the same.
 
 use std::time::Instant;
 

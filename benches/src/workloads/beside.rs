@@ -1,4 +1,4 @@
-//! One more lock of a client that holds very many.
+//! One more lock for a client that holds very many.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::times::Times;
 pub(crate) const ALONE: &str = "one more lock, alone";
 pub(crate) const BESIDE: &str = "one more lock, beside many";
 
-/// On stores that are quick enough to hold as many.
+/// Stores that are fast enough to hold so many.
 pub(crate) const BACKENDS: [Backend; 2] = [Backend::Memory, Backend::Redis];
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Connecting to a store that has very many names of locks that nobody holds.
+//! Connecting to a store with very many names of locks that nobody holds.
 
 use std::time::Instant;
 
@@ -13,14 +13,14 @@ pub(crate) const NAME: &str = "connect beside names";
 
 const TIMES: usize = 20;
 
-/// Number of names.
+/// Returns the number of names.
 pub(crate) fn names(effort: Effort) -> usize {
     500_000 / effort.fewer_waiters
 }
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (url, names) = (round.store.url(), names(round.effort));
-    // The objects of the first client are there before the names are.
+    // The first client makes the schema before the names exist.
     leasehold::connect(url).await?.shutdown().await;
     round.store.fill(names).await?;
     let mut times = Times::new()?;

@@ -1,4 +1,4 @@
-//! A crowd that wants one lock at once, each a client of its own. All are to get in, and none gives up.
+//! A crowd of clients that want one lock at once. All must get in, and none gives up.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +15,10 @@ use crate::round::Round;
 
 pub(crate) const NAME: &str = "crowd";
 
-/// The time for which each waits.
+/// Wait of each client.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Numbers of clients.
+/// Returns the numbers of clients.
 pub(crate) fn crowds(effort: Effort) -> [usize; 2] {
     [1_000, 5_000].map(|clients| clients / effort.fewer_waiters)
 }
@@ -40,7 +40,7 @@ async fn of(round: &mut Round<'_>, count: usize) -> Result<()> {
     }
     timeout(PATIENCE, until_all_wait(&holder, &name, count)).await??;
     let opened = Instant::now();
-    // The holder has kept it: a crowd that starves its renewals is an error here.
+    // The holder still holds it: a crowd that starves its renewals is an error here.
     held.release().await?;
     let mut got_in = 0;
     while let Some(ended) = crowd.join_next().await {
@@ -62,7 +62,7 @@ async fn gets_in(client: LockClient, name: String) -> Result<bool> {
     Ok(true)
 }
 
-/// A look that gets no turn among so many is repeated.
+/// Repeats a look that gets no turn among so many clients.
 async fn until_all_wait(holder: &LockClient, name: &str, count: usize) -> Result<()> {
     loop {
         match holder.admin().inspect(name).await {

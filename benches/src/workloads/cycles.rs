@@ -1,4 +1,4 @@
-//! Tasks that take and give back a lock as often as they can.
+//! Tasks that acquire and release a lock as often as they can.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::client::{Client, Result};
 /// Longest time of a task's last acquisition. Some peers poll.
 const LAST: Duration = Duration::from_millis(500);
 
-/// Another pair of hands for each task, and the lock that it wants.
+/// Returns another handle of the client for each task, and the lock of the task.
 pub(crate) fn tasks(
     client: &dyn Client,
     names: impl Iterator<Item = String>,

@@ -1,8 +1,8 @@
 //! Clients that take turns.
 //!
-//! Each is a client of its own, as if on a host of its own. It holds the lock for 1 ms, and after a release
-//! stays away until another has been in, so that each acquisition changes hands. Measured is the time from
-//! the call of release to the next holder's return.
+//! Each client is separate, as if on its own host. It holds the lock for 1 ms. After a release it stays away
+//! until another client has held the lock, so that each acquisition changes hands. The measured time is from the
+//! call of release until the next holder's acquire returns.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -24,13 +24,13 @@ pub(crate) const NAME: &str = "hand-off";
 
 pub(crate) const CLIENTS: [usize; 4] = [2, 16, 64, 256];
 
-/// There are many contenders, some with ten connections for each client: these are enough.
+/// Numbers of clients for the topologies: there are many contenders, some with ten connections per client.
 const CLIENTS_OF_TOPOLOGIES: &[usize] = &[2, 16, 64];
 
 /// Time for which a lock is held.
 const HOLD: Duration = Duration::from_millis(1);
 
-/// Wait until another has the lock. Peers that poll need a while.
+/// Longest wait until another client has the lock. Peers that poll need a while.
 const AWAY: Duration = Duration::from_millis(500);
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
@@ -44,7 +44,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Numbers of clients that take turns.
+/// Returns the numbers of clients that take turns.
 pub(crate) fn clients(backend: Backend) -> &'static [usize] {
     match backend {
         Backend::Topologies => CLIENTS_OF_TOPOLOGIES,
@@ -52,7 +52,7 @@ pub(crate) fn clients(backend: Backend) -> &'static [usize] {
     }
 }
 
-/// The floor, measured beside each number of clients, because machines have moods.
+/// Measures the floor beside each number of clients, because the speed of a machine varies.
 async fn wake_ups(round: &mut Round<'_>, clients: usize) -> Result<()> {
     let Some(mut wake_up) = round.store.wake_up().await? else {
         return Ok(());
@@ -93,8 +93,8 @@ async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> R
     Ok(())
 }
 
-/// All want the lock once: what a client needs to wait for the first time, at the server that keeps the lock, is there
-/// before requests are counted.
+/// Lets all clients acquire the lock once, so that the preparations of a client's first wait are done before
+/// requests are counted.
 async fn stand_in_line(workers: &mut [Box<dyn Client>], name: &str) -> Result<()> {
     let once = workers.iter_mut().map(async |client| {
         client.acquire(name).await?;
@@ -107,7 +107,7 @@ async fn stand_in_line(workers: &mut [Box<dyn Client>], name: &str) -> Result<()
 
 fn note_times(round: &mut Round<'_>, workers: usize, who: &'static str, times: &Times) -> Case {
     let case = Case { name: NAME, workers };
-    // Some peers do not change hands once.
+    // With some peers the lock never changes hands.
     if !times.is_empty() {
         round.note(case, who, P50, times.quantile(0.5));
         round.note(case, who, P99, times.quantile(0.99));
@@ -115,12 +115,12 @@ fn note_times(round: &mut Round<'_>, workers: usize, who: &'static str, times: &
     case
 }
 
-/// State shared by the workers. Moments are in ns since the track began.
+/// State that the workers share. Times are in ns since the track began.
 struct Track {
     name: String,
     begun: Instant,
     end: Instant,
-    /// When the lock was last given back, or 0.
+    /// Time of the last release, or 0.
     released: AtomicU64,
     inside: AtomicUsize,
     entries: watch::Sender<u64>,
@@ -129,7 +129,7 @@ struct Track {
 /// Observations of one worker.
 struct Turns {
     count: u64,
-    /// For how long the lock was free before each.
+    /// Time for which the lock was free before each turn.
     gaps: Times,
 }
 
@@ -146,7 +146,7 @@ impl Track {
         }
     }
 
-    /// Takes turns until the end. What it costs to close the client is no part of them.
+    /// Takes turns until the end. The cost of closing the client is not measured.
     async fn run(self: Arc<Self>, mut client: Box<dyn Client>) -> Result<(Box<dyn Client>, Turns)> {
         let mut turns = Turns { count: 0, gaps: Times::new()? };
         let mut entries = self.entries.subscribe();
@@ -165,7 +165,7 @@ impl Track {
         Ok((client, turns))
     }
 
-    /// The number of this entry among those of all.
+    /// Returns the number of this entry among all entries.
     fn enter(&self, turns: &mut Turns) -> Result<u64> {
         let now = nanos_since(self.begun);
         assert_eq!(self.inside.fetch_add(1, Ordering::SeqCst), 0, "two holders at once");

@@ -20,10 +20,10 @@ pub(crate) const NAME: &str = "held";
 
 pub(crate) const TTL: Duration = Duration::from_secs(30);
 
-/// Each hold is renewed once meanwhile.
+/// Span in which each hold is renewed once.
 pub(crate) const PERIOD: Duration = Duration::from_secs(10);
 
-/// By then what follows the last grant is over: on etcd the watch of its key, which is no renewal.
+/// Time after which the effects of the last grant are over: on etcd the watch of its key, which is no renewal.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 /// Number of locks acquired at once.
@@ -59,7 +59,7 @@ pub(crate) struct Hold {
     count: usize,
 }
 
-/// Figures of a child about itself.
+/// A child's figures about itself.
 #[derive(Deserialize, Serialize)]
 struct Seen {
     cores: f64,
@@ -70,7 +70,7 @@ struct Seen {
 impl Hold {
     pub(crate) async fn play(self) -> Result<()> {
         let client = leasehold::connect(&self.url).await?;
-        // The cost of a client's first lock is not that of a hold.
+        // A client's first lock costs more than a hold, and is not counted.
         client.acquire(LockRequest::new(fresh_name("first")).ttl(TTL)).await?.release().await?;
         let memory = cpu::resident()?;
         let held = hold(&client, self.count, TTL).await?;
@@ -93,7 +93,7 @@ impl Hold {
     }
 }
 
-/// Acquires so many locks of one client, each with a name of its own.
+/// Acquires `count` locks of one client, each with its own name.
 pub(crate) async fn hold(
     client: &LockClient,
     count: usize,

@@ -96,7 +96,7 @@ fn note(round: &mut Round<'_>, case: Case, contender: Contender, counts: &[u64])
     round.note(case, contender.name, FAIRNESS, slowest_by_fastest(counts));
 }
 
-/// Returns the turns of the slowest by the turns of the fastest.
+/// Returns the turns of the slowest divided by the turns of the fastest.
 pub(crate) fn slowest_by_fastest(counts: &[u64]) -> f64 {
     let (slowest, fastest) = (counts.iter().min(), counts.iter().max());
     *slowest.unwrap_or(&0) as f64 / (*fastest.unwrap_or(&0)).max(1) as f64

@@ -1,4 +1,4 @@
-//! Workloads: uses of the locks, and their figures.
+//! Workloads: ways to use the locks, and their figures.
 
 pub(crate) mod age;
 pub(crate) mod beside;
@@ -72,7 +72,8 @@ impl Workload {
         }
     }
 
-    /// Returns true if it applies to a backend. A hot lock, and an old one, are on one server in each topology.
+    /// Returns true if the workload applies to a backend. Each topology keeps a hot lock, and an old one, on one
+    /// server.
     pub(crate) fn is_of(self, backend: Backend) -> bool {
         match self {
             Self::Hot | Self::Age => !matches!(backend, Backend::Topologies | Backend::ZooKeeper),
@@ -84,7 +85,7 @@ impl Workload {
         }
     }
 
-    /// One long life is enough.
+    /// Returns the number of rounds; one long life is enough.
     pub(crate) fn rounds(self, effort: Effort) -> usize {
         match self {
             Self::Age | Self::Crowd | Self::Connect => 1,

@@ -1,4 +1,4 @@
-//! Cost of renewals for the servers of each topology.
+//! Cost of renewals on the servers of each topology.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use crate::round::Round;
 
 pub(crate) const NAME: &str = "renewals";
 
-/// A tenth of the usual one: as many renewals as of ten times as many locks.
+/// A tenth of the usual TTL, which gives as many renewals as ten times as many locks.
 const TTL: Duration = Duration::from_secs(3);
 
-/// Each hold is renewed once meanwhile.
+/// Span in which each hold is renewed once.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// For how many periods it is looked at.
+/// Number of measured periods.
 const PERIODS: u32 = 3;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {

@@ -1,4 +1,4 @@
-//! Callers of one client that wait for a short while, beside rivals that keep the lock for long.
+//! Callers of one client that wait briefly, beside rivals that hold the lock for long.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::round::Round;
 
 pub(crate) const NAME: &str = "short waits";
 
-/// Each is a client of its own.
+/// Number of rivals, each a separate client.
 const RIVALS: usize = 10;
 
-/// For how long a rival keeps the lock.
+/// Time for which a rival holds the lock.
 const RIVAL_HOLDS: Duration = Duration::from_millis(100);
 
-/// The time from one arrival to the next.
+/// Time between two arrivals.
 const APART: Duration = Duration::from_millis(100);
 
 const WAIT: Duration = Duration::from_millis(1500);
 
-/// For how long one that got in keeps the lock.
+/// Time for which a caller that got in holds the lock.
 const HOLD: Duration = Duration::from_millis(1);
 
 /// Number of arrivals.
@@ -56,7 +56,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the lock for long, over and over.
+/// Acquires the lock for long, again and again.
 async fn rival(client: LockClient, name: String) -> Result<()> {
     loop {
         let guard = client.acquire(LockRequest::new(&*name).ttl(TTL).wait(Wait::Forever)).await?;

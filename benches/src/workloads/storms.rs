@@ -1,4 +1,4 @@
-//! Callers that give up again and again, on the lock of a victim that is another client.
+//! Callers that give up again and again, on a lock that another client, the victim, uses.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::contender::OURS;
 use crate::figures::{Case, FREE_AFTER, KEPT};
 use crate::round::Round;
 
-/// A storm: callers of one client, and the request of each in its turns.
+/// A storm: the number of callers of one client, and the request of each turn.
 pub(crate) struct Storm {
     pub(crate) case: Case,
     request: fn(LockRequest, usize) -> LockRequest,
@@ -26,7 +26,7 @@ pub(crate) const STORMS: [Storm; 5] = [
     Storm::new("storm of tries", 50, |request, _| request.wait(Wait::Never)),
 ];
 
-/// No storm, but as many turns of another client as a fair queue gives it.
+/// A baseline without a storm: the victim's share in a fair queue with one other client.
 const RIVAL: Storm = Storm::new("a patient rival", 1, |request, _| request.wait(PATIENCE));
 
 /// Names of the storms.
@@ -39,13 +39,13 @@ pub(crate) const NAMES: &[&str] = &[
     STORMS[4].case.name,
 ];
 
-/// Of topologies one is enough, and tasks of one process are all that memory has.
+/// Backends of this workload. One topology is enough, and memory only has tasks of one process.
 pub(crate) const BACKENDS: [Backend; 4] =
     [Backend::Redis, Backend::Etcd, Backend::Postgres, Backend::File];
 
 const MS: Duration = Duration::from_millis(1);
 
-/// By when the lock is free after a storm, or the round fails.
+/// Longest time until the lock is free after a storm; otherwise the round fails.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Storm {
@@ -58,7 +58,7 @@ impl Storm {
     }
 }
 
-/// With another TTL, another label and another kind in each turn.
+/// Varies TTL, label and kind from turn to turn.
 fn of_all_sorts(request: LockRequest, turn: usize) -> LockRequest {
     let ttl = Duration::from_secs(turn as u64 % 7 + 4);
     let request = request.ttl(ttl).label(format!("caller-{}", turn % 5)).wait(MS * 2);
@@ -77,7 +77,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
         let alone = cycles(&victim, &name, round.effort.span).await?;
         let mut raging = begin(&callers, storm, &name);
         let kept = cycles(&victim, &name, round.effort.span).await?;
-        // The callers give up all at once.
+        // All callers give up at once.
         raging.abort_all();
         while let Some(ended) = raging.join_next().await {
             if let Ok(ended) = ended {
@@ -92,7 +92,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Counts how often one client takes and gives back the lock.
+/// Counts the acquisitions of the lock by one client.
 async fn cycles(client: &LockClient, name: &str, span: Duration) -> Result<u64> {
     let (end, mut count) = (Instant::now() + span, 0);
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -106,7 +106,7 @@ async fn cycles(client: &LockClient, name: &str, span: Duration) -> Result<u64> 
     Ok(count)
 }
 
-/// Callers that go on until they are aborted.
+/// Starts callers that go on until they are aborted.
 fn begin(client: &LockClient, storm: &Storm, name: &str) -> JoinSet<Result<()>> {
     let mut callers = JoinSet::new();
     for caller in 0..storm.case.workers {
@@ -120,7 +120,7 @@ fn begin(client: &LockClient, storm: &Storm, name: &str) -> JoinSet<Result<()>> 
                     Err(LockError::Conflict { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
-                // Tries may be answered without a pause.
+                // Tries may be answered without yielding.
                 tokio::task::yield_now().await;
             }
             Ok(())

@@ -1,4 +1,4 @@
-//! Many tasks of one client, each with a lock of its own.
+//! Many tasks of one client, each with its own lock.
 
 use super::cycles;
 use crate::client::{Result, fresh_name};

@@ -1,4 +1,4 @@
-//! A lock that nobody else wants, by one client.
+//! One client and a lock that nobody else wants.
 
 use std::time::{Duration, Instant};
 
@@ -17,14 +17,14 @@ pub(crate) const IN_A_LOOP: &str = "uncontended";
 pub(crate) const IN_A_TASK: &str = "uncontended, in a task";
 pub(crate) const AFTER_A_PAUSE: &str = "uncontended, after a pause";
 
-/// Time of a contender before the next has its turn.
+/// Time of a contender's turn before the next one's.
 const TURN: Duration = Duration::from_millis(50);
 
-/// A client's stock for a hot lock may be gone after this pause.
+/// Pause after which a client's preparations for a hot lock may have ended.
 const PAUSE: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
-    // A question of the main task goes and comes back by another thread. A service asks from tasks.
+    // A request of the main task goes through another thread and back. A service sends requests from tasks.
     in_turns(round, IN_A_LOOP, false).await?;
     in_turns(round, IN_A_TASK, true).await?;
     match round.backend {
@@ -33,8 +33,8 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     }
 }
 
-/// Each contender in a process of its own, since a program has one of them: in the same, the threads and the caches would
-/// be as another has left them.
+/// Runs each contender in its own process, as a real program has only one of them: in a shared process, another
+/// contender would leave its threads and caches behind.
 async fn in_turns(round: &mut Round<'_>, name: &'static str, in_a_task: bool) -> Result<()> {
     let mut loops = Vec::new();
     for contender in round.with_floor() {
@@ -52,10 +52,10 @@ async fn in_turns(round: &mut Round<'_>, name: &'static str, in_a_task: bool) ->
     Ok(())
 }
 
-/// A contender that goes on and on in a process of its own.
+/// A contender that runs in its own process.
 struct Loop {
     child: Child,
-    /// Of all that it did so far.
+    /// Quantiles of all its cycles so far.
     quantiles: [f64; 2],
 }
 
@@ -96,7 +96,7 @@ impl Turns {
         let client = contender.ok_or("no such contender")?.client(&self.url).await?;
         let mut worker = Worker::new(client)?;
         let mut told = "ready".to_owned();
-        // Until the parent ends it.
+        // Runs until the parent ends it.
         while child::say_and_wait(&told).await.is_ok() {
             worker = match self.in_a_task {
                 true => tokio::spawn(worker.turn()).await??,
@@ -109,7 +109,7 @@ impl Turns {
     }
 }
 
-/// A lock that is taken every few seconds.
+/// Measures a lock that is acquired every few seconds.
 async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
     let mut workers = Vec::new();
     for contender in round.with_floor() {
@@ -130,7 +130,7 @@ async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
     Ok(())
 }
 
-/// One contender at work.
+/// One running contender.
 struct Worker {
     name: String,
     client: Box<dyn Client>,

@@ -1,4 +1,4 @@
-//! Very many that wait for one lock: what it costs while nothing happens.
+//! Very many waiters for one lock: the cost while nothing happens.
 
 use std::sync::{Arc, Once};
 use std::time::Duration;
@@ -20,10 +20,10 @@ use crate::round::Round;
 
 pub(crate) const NAME: &str = "waiting";
 
-/// For how long the CPU is looked at.
+/// Span in which the CPU is measured.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// By when those who come together must wait.
+/// Longest time until all clients wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Number of clients that connect at once.
@@ -46,13 +46,13 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     Ok(held.release().await?)
 }
 
-/// Number of waiters.
+/// Returns the number of waiters.
 pub(crate) fn count(backend: Backend, effort: Effort) -> usize {
     let (clients, tasks) = shape(backend, effort);
     clients * tasks
 }
 
-/// Number of clients, and of tasks of each. Etcd's work grows with the clients, and
+/// Returns the number of clients, and of tasks of each. The work of etcd grows with the number of clients, and
 /// Postgres has sessions for each.
 fn shape(backend: Backend, effort: Effort) -> (usize, usize) {
     match backend {
@@ -72,8 +72,8 @@ pub(super) async fn connect(
 
 type Waiters = JoinSet<std::result::Result<LockGuard, LockError>>;
 
-/// Tasks of each client that wait for the lock. The first of each client waits for all its tasks (C26), so
-/// it is enough that each client has been told of the holder. Some clients come after the others, since the
+/// Starts tasks of each client that wait for the lock. The first task of a client waits on behalf of all its
+/// tasks (C26), so it is enough that each client has been told of the holder. Clients come in groups, since the
 /// first request of each costs the server a commit.
 async fn wait(clients: &[LockClient], tasks: usize, name: &str) -> Result<Waiters> {
     let (mut waiters, told) = (JoinSet::new(), Arc::new(Semaphore::new(0)));
