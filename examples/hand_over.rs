@@ -1,8 +1,7 @@
-//! A held lock is handed to a child process, which goes on under the same token.
+//! Hands a held lock to a child process, which continues under the same token.
 //!
-//! An exported lease is as good as the lock: everybody who has the text can extend and release the hold.
-//! So it goes through the child's standard input, never through its arguments, which everybody on
-//! the machine can read.
+//! An exported lease is as good as the lock: everybody who has its text can extend and release the hold. So it
+//! goes through the child's standard input, never through its arguments, which everybody on the machine can read.
 //!
 //! `cargo run --example hand_over [-- --url URL]`
 
@@ -20,7 +19,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Args {
-    /// Where the locks are; a directory of its own if it is not said.
+    /// URL of the locks; by default a new directory.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     /// Take over the lock that is described on standard input: what the child does.
@@ -37,13 +36,13 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// Takes the lock, hands it to a child, and takes it again once the child has released it.
+/// Acquires the lock, hands it to a child, and acquires it again after the child's release.
 async fn hand_over(url: Option<String>) -> Result<(), Failure> {
     let home = tempfile::tempdir()?;
     let url = url.unwrap_or_else(|| format!("file:{}", home.path().join("locks").display()));
     let locks = leasehold::connect(&url).await?;
 
-    // From `detach` until the child attaches nobody renews: the TTL covers the child's start.
+    // Nobody renews from `detach` until the child attaches: the TTL must cover the child's start.
     let request = LockRequest::new(NAME).ttl(Duration::from_secs(20)).label("parent");
     let guard = locks.acquire(request).await?;
     let token = guard.token();
@@ -64,20 +63,20 @@ async fn hand_over(url: Option<String>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Starts the child, and tells it in confidence.
+/// Starts the child, and sends it the secret.
 fn start(secret: &str) -> Result<Child, Failure> {
     let mut child =
         Command::new(std::env::current_exe()?).arg("--take-over").stdin(Stdio::piped()).spawn()?;
-    // Dropped at the end of the statement, which is the end of the child's input.
+    // Dropped at the end of the statement, which ends the child's input.
     child.stdin.take().ok_or("no pipe to the child")?.write_all(secret.as_bytes())?;
     Ok(child)
 }
 
-/// Goes on under the parent's hold: the same owner, the same token.
+/// Continues the parent's hold: the same owner, the same token.
 async fn take_over(secret: &str) -> Result<(), Failure> {
     let (url, lease) = secret.split_once('\n').ok_or("no lease on standard input")?;
     let locks = leasehold::connect(url).await?;
-    // Asks the server: a lease from another process is not believed until it has said yes.
+    // Asks the server: a lease from another process counts only after the server has confirmed it.
     let guard = locks.attach(Lease::import(lease)?).await?;
     println!("child: goes on under token {}, and renews it from now on", guard.token());
     guard.run(tokio::time::sleep(Duration::from_millis(300))).await?;

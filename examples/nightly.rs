@@ -1,10 +1,10 @@
-//! A nightly job on several hosts: each starts it at the same time, one does it, the others see that
-//! it is done.
+//! A nightly job on several hosts: all start it at the same time, one host does it, and the others see that it is
+//! done.
 //!
-//! On the second night the host that does the job dies in the middle, and another host takes over once
-//! the lease is over. A run that ended well is recorded beside the lock, under its token. So the job is
-//! *recorded* once a night, and no more is promised: what a host did before it died stays done. Make each
-//! step of a real job repeatable, or send the token along with it.
+//! On the second night the host that does the job dies in the middle, and another host takes over after the
+//! lease. A run that succeeded is recorded beside the lock, under its token. So the job is *recorded* once a
+//! night; nothing more is promised: the work of a host before its death stays done. Make each step of a real job
+//! repeatable, or send the token along with it.
 //!
 //! `cargo run --example nightly [-- --url URL]`
 
@@ -21,14 +21,14 @@ use tokio::time::sleep;
 
 const HOSTS: u32 = 4;
 
-/// The time after which another host takes over.
+/// Time after which another host takes over.
 const LEASE: Duration = Duration::from_secs(2);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Args {
-    /// Where the locks are; a directory of its own if it is not said.
+    /// URL of the locks; by default a new directory.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     #[command(subcommand)]
@@ -42,7 +42,7 @@ enum Role {
     Host(Host),
 }
 
-/// One host on one night: a process of its own.
+/// One host on one night: a separate process.
 #[derive(clap::Args)]
 struct Host {
     number: u32,
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Failure> {
 }
 
 impl Host {
-    /// Looks again while another host does the job: that one may die.
+    /// Retries while another host does the job, since that host may die.
     async fn once_a_night(&self, locks: &LockClient) -> Result<(), Failure> {
         // Several offices may share a server.
         let office = self.office.file_name().unwrap_or_default().to_string_lossy();
@@ -107,7 +107,7 @@ fn log(office: &Path) -> PathBuf {
     office.join("nightly.log")
 }
 
-/// Two nights of all hosts, and what is in the log after them.
+/// Plays two nights of all hosts, and checks the log after them.
 fn two_nights(url: Option<String>) -> Result<(), Failure> {
     let home = tempfile::tempdir()?;
     let office = home.path();
@@ -128,8 +128,8 @@ fn two_nights(url: Option<String>) -> Result<(), Failure> {
     }
 }
 
-/// Starts the job on all hosts at the same time, and waits for them. The URL may hold a password, and
-/// arguments are read by everybody on the machine.
+/// Starts the job on all hosts at the same time, and waits for them. The URL goes through the environment: it may
+/// hold a password, and everybody on the machine can read arguments.
 fn night(url: &str, office: &Path, night: &[&str]) -> Result<(), Failure> {
     let start = |host: u32| {
         let mut process = Command::new(std::env::current_exe()?);
@@ -138,7 +138,7 @@ fn night(url: &str, office: &Path, night: &[&str]) -> Result<(), Failure> {
     };
     let hosts = (0..HOSTS).map(start).collect::<io::Result<Vec<_>>>()?;
     for mut host in hosts {
-        // The one that dies has said so in the log.
+        // The host that dies has written so to the log.
         host.wait()?;
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The first lines of the README: work under a lock, and hear how the hold ended.
+//! The first lines of the README: work under a lock, and the end of the hold.
 //!
 //! `cargo run --example quickstart [URL]`
 
@@ -9,7 +9,7 @@ use leasehold::LockRequest;
 
 #[derive(Parser)]
 struct Args {
-    /// Where the locks are.
+    /// URL of the locks.
     #[arg(env = "LEASEHOLD_URL", hide_env_values = true, default_value = "memory:")]
     url: String,
 }

@@ -1,4 +1,4 @@
-//! etcd: a comparison of the fence is added to a transaction of one's own.
+//! etcd: the application adds a comparison of the fence to its own transaction.
 
 use async_trait::async_trait;
 use leasehold::etcd::etcd_client::{Client, Compare, CompareOp, Txn, TxnOp};
@@ -9,7 +9,7 @@ use crate::stock::{Error, STOCK, Stock};
 
 pub(crate) struct EtcdStock {
     fence: EtcdFence,
-    /// Of the caller's own, without the library.
+    /// The application's own client, without the library.
     client: Client,
 }
 

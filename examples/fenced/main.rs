@@ -1,5 +1,5 @@
-//! A worker is stopped for longer than its lease lasts, and comes back as if nothing had been: its
-//! late write is refused by the fence, on a real server.
+//! A worker is stopped for longer than its lease, and then continues as if nothing had happened. The fence on a
+//! real server refuses its late write.
 //!
 //! ```sh
 //! cargo run --features redis,etcd,postgres --example fenced              # starts its own servers
@@ -7,9 +7,9 @@
 //! cargo run --features etcd --example fenced -- --url etcd://127.0.0.1:2379/
 //! ```
 //!
-//! Its own servers need `redis-server`, `etcd` and Postgres to be installed, each for its feature. The
-//! worker is a process, and is really stopped (SIGSTOP). What is written is the same everywhere; how a
-//! write is tied to the fence is in the file of each backend.
+//! Its own servers need `redis-server`, `etcd` and Postgres to be installed, each for its feature. The worker is
+//! a process, and is really stopped (SIGSTOP). The written data is the same everywhere; the file of each backend
+//! shows how a write is tied to the fence.
 
 #![cfg_attr(
     not(any(feature = "etcd", feature = "postgres", feature = "redis")),
@@ -36,7 +36,7 @@ use crate::stock::{Error, LOCK, Stock};
 
 const TTL: Duration = Duration::from_secs(2);
 
-/// No server is replaced here, on however busy a machine.
+/// Long enough that even a very busy machine causes no failover.
 #[cfg(any(feature = "redis-cluster", feature = "redis-sentinel"))]
 const NEVER_REPLACED: Duration = Duration::from_secs(60);
 
@@ -85,7 +85,7 @@ async fn stock(url: &str) -> Result<Box<dyn Stock>, Error> {
     }
 }
 
-/// Stops a worker between its read and its write, and lets another go before.
+/// Stops a worker between its read and its write, and lets another worker write first.
 async fn tell(url: &str) -> Result<(), Error> {
     let stock = stock(url).await?;
     stock.fill(10).await?;
@@ -112,8 +112,8 @@ async fn tell(url: &str) -> Result<(), Error> {
     }
 }
 
-/// Takes the lock, reads, waits for the word, and writes. It does not look whether it still holds the
-/// lock, which it could lose right after looking.
+/// Acquires the lock, reads, waits for the signal, and writes. Does not check that it still holds the lock, which
+/// it could lose right after the check.
 async fn work(url: &str) -> Result<(), Error> {
     let (locks, stock) = (leasehold::connect(url).await?, stock(url).await?);
     let guard = locks.acquire(LockRequest::new(LOCK).ttl(TTL)).await?;
@@ -125,12 +125,12 @@ async fn work(url: &str) -> Result<(), Error> {
         true => println!("sold one, {} left", lamps - 1),
         false => println!("is refused: its token is stale"),
     }
-    // The lock may have been lost long ago.
+    // The lock may be lost by now.
     let _ = guard.release().await;
     Ok(())
 }
 
-/// This program again, in the other role.
+/// This program, started again as a worker.
 struct Worker {
     process: Child,
     said: Lines<BufReader<ChildStdout>>,

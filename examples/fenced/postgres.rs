@@ -1,4 +1,4 @@
-//! Postgres: the fence is part of a transaction of one's own, which fails as a whole.
+//! Postgres: the fence is part of the application's transaction, which fails as a whole.
 
 use async_trait::async_trait;
 use leasehold::postgres::{PostgresBackend, PostgresFence};
@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, PgConnection};
 
 use crate::stock::{Error, STOCK, Stock};
 
-/// A table `leasehold_example` with one row a shop.
+/// A table `leasehold_example` with one row per shop.
 pub(crate) struct PostgresStock {
     fence: PostgresFence,
     url: String,

@@ -1,4 +1,4 @@
-//! Redis: any Lua of one's own runs behind the fence, in one atomic step.
+//! Redis: the application's own Lua runs behind the fence, in one atomic step.
 
 use async_trait::async_trait;
 use leasehold::redis::{FencedScript, RedisBackend, RedisFence};
@@ -25,7 +25,8 @@ impl RedisStock {
     }
 }
 
-/// A quorum keeps locks alone: the stock is on its first server, in one place with its fence.
+/// Returns the server of the stock. A quorum only keeps locks: the stock is on its first server, together with
+/// its fence.
 fn store(url: &str) -> String {
     match url.strip_prefix("redis-quorum://").and_then(|servers| servers.split(',').next()) {
         Some(first) => format!("redis://{first}/"),

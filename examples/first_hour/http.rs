@@ -1,4 +1,4 @@
-//! HTTP answer to each outcome, and the order in which the service ends.
+//! The HTTP answer to each outcome, and the order of the shutdown.
 //!
 //! | answer | when | come again? |
 //! | --- | --- | --- |
@@ -25,7 +25,7 @@ use tokio::net::TcpListener;
 
 use crate::shop::{NoSale, Shop};
 
-/// Serves until `until`; then answers the requests that are under way, and then gives the locks back.
+/// Serves until `until` completes; then answers the requests in progress, and then releases the locks.
 pub(crate) async fn serve(
     shop: Arc<Shop>,
     listener: TcpListener,
@@ -33,7 +33,7 @@ pub(crate) async fn serve(
 ) -> io::Result<()> {
     let app = Router::new().route("/buy/{item}", post(buy)).with_state(shop.clone());
     axum::serve(listener, app).with_graceful_shutdown(until).await?;
-    // After the last handler. It returns once the server of the locks knows that nothing is held.
+    // After the last handler. Returns once the server of the locks has confirmed all releases.
     shop.locks().shutdown().await;
     Ok(())
 }
@@ -63,7 +63,7 @@ impl NoSale {
             Self::Unknown => StatusCode::NOT_FOUND,
             Self::SoldOut => StatusCode::GONE,
             Self::Lock(error) => status(error),
-            // A later holder has been there: this request wrote nothing.
+            // A later holder has written: this request wrote nothing.
             Self::Fence(error) if error.is_stale() => StatusCode::CONFLICT,
             Self::Fence(FenceError::Backend(error)) if error.is_transient() => {
                 StatusCode::SERVICE_UNAVAILABLE
@@ -76,7 +76,7 @@ impl NoSale {
 fn status(error: &LockError) -> StatusCode {
     match error {
         _ if error.is_busy() => StatusCode::CONFLICT,
-        // The work may be done in part: the fence decides what of it stands.
+        // The work may be partly done: the fence decides which writes count.
         _ if error.is_lost() => StatusCode::SERVICE_UNAVAILABLE,
         _ if error.is_transient() => StatusCode::SERVICE_UNAVAILABLE,
         LockError::Closed { .. } => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,14 +1,14 @@
-//! The service that the page `docs/first_hour.md` leads to: an HTTP handler that takes a lock with a
-//! bounded wait, and writes fenced.
+//! The finished service of the page `docs/first_hour.md`: an HTTP handler that acquires a lock with a bounded
+//! wait, and writes through a fence.
 //!
-//! Two instances of a shop serve `POST /buy/{item}` from one stock. They share nothing but the store
-//! of the locks and the stock itself, as two hosts would. A burst of forty buyers comes for ten
-//! lamps; those who are told to come again do.
+//! Two instances of a shop serve `POST /buy/{item}` from one stock. They share only the store of the locks and
+//! the stock, like two hosts. Forty buyers come at once for ten lamps. Each buyer retries as long as the answer
+//! allows it.
 //!
-//! - `shop.rs`: the work under the lock, and the fence of what it works on.
-//! - `http.rs`: what each outcome becomes in HTTP, and the order in which the service ends.
+//! - `shop.rs`: the work under the lock, and the fence of its resource.
+//! - `http.rs`: the HTTP answer to each outcome, and the order of the shutdown.
 //!
-//! The test `first_hour` stops and kills a Redis under these two files at the worst moments.
+//! The test `first_hour` stops and kills a Redis at the worst moments of these two files.
 //!
 //! ```sh
 //! cargo run --example first_hour [-- --url URL]
@@ -38,14 +38,14 @@ const ITEM: &str = "lamp";
 const STOCK: u32 = 10;
 const BUYERS: usize = 40;
 
-/// A buyer comes this often before giving up.
+/// Attempts of a buyer before giving up.
 const PATIENT_BUYER: u32 = 100;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 #[derive(Parser)]
 struct Args {
-    /// Where the locks are; a directory of its own if it is not said.
+    /// URL of the locks; by default a new directory.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     url: Option<String>,
     /// Serve at this address until Ctrl-C or SIGTERM, instead of playing the burst.
@@ -90,7 +90,7 @@ impl Payment for Card {
     }
 }
 
-/// Says at the start what endangers the locks.
+/// Warns at the start of dangers to the locks.
 async fn warn_of_risks(locks: &LockClient) -> Result<(), LockError> {
     let findings = locks.admin().doctor().await?;
     for finding in findings.iter().filter(|finding| finding.health != Health::Good) {
@@ -114,7 +114,7 @@ async fn asked_to_end() {
     }
 }
 
-/// Lets all buyers come at once, to either instance, and counts what they were told.
+/// Lets all buyers come at once, to either instance, and counts the answers.
 async fn burst(instances: [Arc<Shop>; 2], home: &Path) -> Result<(), Failure> {
     let mut addresses = Vec::new();
     for shop in instances.clone() {
@@ -135,7 +135,7 @@ async fn burst(instances: [Arc<Shop>; 2], home: &Path) -> Result<(), Failure> {
         }
     }
     for shop in instances {
-        // The last buyers have their answers before the lock is given back.
+        // All buyers have their answers before the lock is released.
         shop.locks().shutdown().await;
     }
     let left = std::fs::read_to_string(home.join(ITEM))?;
@@ -147,7 +147,7 @@ async fn burst(instances: [Arc<Shop>; 2], home: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Buys, and comes again while the answer says that this may help; counts how often it did.
+/// Buys, and retries while the answer says that this may help; counts the refusals.
 async fn insist(web: &reqwest::Client, url: String) -> Result<(StatusCode, u32), Failure> {
     for refusals in 0..PATIENT_BUYER {
         match web.post(&url).send().await?.status() {

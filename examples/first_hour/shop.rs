@@ -1,4 +1,4 @@
-//! The work under the lock, and the fence of what it works on.
+//! The work under the lock, and the fence of its resource.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,20 +9,20 @@ use async_trait::async_trait;
 use leasehold::file::FileFence;
 use leasehold::{ClientOptions, Fence, FenceError, FencingToken, LockClient, LockError, Wait};
 
-/// The others wait this long when this process dies; two thirds of it is the outage that a hold bears.
+/// The others wait this long if this process dies; a hold survives an outage of two thirds of it.
 const TTL: Duration = Duration::from_secs(5);
 
-/// A buyer is kept waiting for at most this long before the answer is "busy": shorter than the time-out of any client
-/// or proxy, so that nobody works for a caller who has left.
+/// Longest wait of a buyer before the answer is "busy". Shorter than the time-out of any client or proxy, so that
+/// nobody works for a caller who has left.
 const MAX_WAIT: Duration = Duration::from_millis(150);
 
-/// Connects once for the whole process. `label` is what others see of the holder.
+/// Connects once for the whole process. Others see `label` as the holder's name.
 pub(crate) async fn connect(url: &str, label: &str) -> Result<LockClient, LockError> {
     let options = ClientOptions::new().ttl(TTL).wait(Wait::AtMost(MAX_WAIT)).label(label);
     leasehold::connect_with(url, options).await
 }
 
-/// Why nothing was sold, or why that is not certain.
+/// Reason why nothing was sold, or why that is uncertain.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum NoSale {
     #[error("no such item")]
@@ -37,10 +37,10 @@ pub(crate) enum NoSale {
     Stock(#[from] io::Error),
 }
 
-/// The step between the read and the write: it takes its time.
+/// The step between the read and the write, which takes a while.
 #[async_trait]
 pub(crate) trait Payment: Send + Sync + 'static {
-    /// Charges for one item. The token goes along, so that the bank too can refuse a late request.
+    /// Charges for one item. Passes on the token, so that the bank too can refuse a late request.
     async fn charge(&self, item: &str, token: FencingToken);
 }
 
@@ -65,19 +65,19 @@ impl Shop {
         &self.locks
     }
 
-    /// Sells one item, and says how many are left.
+    /// Sells one item, and returns the number of items that are left.
     ///
-    /// If the client hangs up, axum drops this future wherever it is: nothing more is written then,
-    /// and the lock, or the place in its queue, is given back.
+    /// If the client hangs up, axum drops this future at any await. It then writes nothing more, and the lock, or
+    /// the place in its queue, is released.
     pub(crate) async fn sell(&self, item: &str) -> Result<u32, NoSale> {
         let shelf = self.shelves.get(item).ok_or(NoSale::Unknown)?;
         let name = format!("stock:{item}");
-        // If the lock is lost, the sale is dropped.
+        // Drops the sale if the lock is lost.
         let sale =
             self.locks.with(name, async |held| self.sell_one(item, shelf, held.token()).await);
         let sale = sale.await?;
         if let Err(lost) = sale.hold {
-            // The sale stands all the same: the fence let its write pass, or did not.
+            // The sale counts all the same: the fence let its write pass, or refused it.
             tracing::warn!(item, %lost, "the hold did not last to the end of a sale");
         }
         sale.value
@@ -98,14 +98,14 @@ impl Shop {
     }
 }
 
-/// The resource: a file that says how many items are left, and its fence.
+/// The resource: a file with the number of items that are left, and its fence.
 pub(crate) struct Shelf {
     file: PathBuf,
     fence: FileFence,
 }
 
 impl Shelf {
-    /// The shelf of `item`: the file of that name.
+    /// Opens the shelf of `item`: the file of that name.
     pub(crate) fn open(home: &Path, item: &str) -> io::Result<Self> {
         let fence =
             FileFence::open(home.join(format!("{item}.fence"))).map_err(io::Error::other)?;

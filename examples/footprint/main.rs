@@ -1,7 +1,7 @@
-//! Measures the cost of locks for a Redis server: the memory of one that is held, and the CPU and the requests of a
-//! grant, a renewal and a release. The page `docs/scaling.md` calculates with these figures.
+//! Measures the cost of locks for a Redis server: the memory of a held lock, and the CPU and requests of a grant,
+//! a renewal and a release. The page `docs/scaling.md` calculates with these figures.
 //!
-//! Without `--url` it starts a `redis-server` of its own, which has to be installed; with `--cluster`, three primaries
+//! Without `--url` it starts its own `redis-server`, which must be installed; with `--cluster`, three primaries
 //! and three replicas, whose figures it adds up. Nobody else should use the servers meanwhile.
 //!
 //! ```sh
@@ -21,7 +21,7 @@ use lock_testkit::{RedisCluster, RedisServer};
 
 use crate::server::{Failure, Server};
 
-/// Number of locks asked for at once.
+/// Number of locks that are requested at once.
 const AT_ONCE: usize = 64;
 
 #[derive(Parser)]
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Failure> {
     }
 }
 
-/// Measures the locks at `url`, which these servers keep.
+/// Measures the locks at `url`, on these servers.
 async fn measure(
     url: &str,
     servers: &[String],
@@ -66,7 +66,7 @@ async fn measure(
     ttl: Duration,
 ) -> Result<(), Failure> {
     let client = leasehold::connect(url).await?;
-    // The first one has the server learn the scripts.
+    // The first lock makes the server learn the scripts.
     client.acquire("footprint").await?.release().await?;
     let (start, begun) = (Server::look(servers).await?, Instant::now());
     let guards = acquire(&client, locks, ttl).await?;
@@ -75,7 +75,7 @@ async fn measure(
     println!("  {:.0} grants a second from one client", locks as f64 / took.as_secs_f64());
     tokio::time::sleep(ttl).await;
     let renewed = Server::look(servers).await?;
-    // Renewed at each third of the TTL, in batches.
+    // A period of renewals is a third of the TTL; renewals are batched.
     tell("a period of renewals", granted, renewed, locks * 3);
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     let start_of_release = Server::look(servers).await?;
@@ -102,7 +102,7 @@ async fn acquire(
     stream::iter(acquiring).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// Prints the server's work for each of so many.
+/// Prints the server's work for each of `count`.
 fn tell(what: &str, before: Server, after: Server, count: usize) {
     let cpu = (after.cpu.saturating_sub(before.cpu)).as_secs_f64() * 1e6 / count as f64;
     let requests = (after.requests - before.requests) / count as f64;

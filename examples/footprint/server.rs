@@ -1,4 +1,4 @@
-//! Figures of Redis servers about themselves.
+//! Figures that Redis servers report.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -6,13 +6,13 @@ use std::time::Duration;
 
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;
 
-/// Work of servers so far, in sum, and their present needs.
+/// Total work of servers so far, and their present memory.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Server {
     /// In bytes.
     pub(crate) memory: f64,
     pub(crate) cpu: Duration,
-    /// Requests of clients of locks, which are scripts.
+    /// Requests of lock clients, which are scripts.
     pub(crate) requests: f64,
 }
 
@@ -42,7 +42,7 @@ impl Server {
     }
 }
 
-/// From statistics such as `calls=12,usec=…`.
+/// Parses statistics such as `calls=12,usec=…`.
 fn calls(stats: &str) -> Option<f64> {
     stats.strip_prefix("calls=")?.split(',').next()?.parse().ok()
 }

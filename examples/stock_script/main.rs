@@ -1,13 +1,13 @@
-//! A stock that is sold without any lock: one Lua script checks `stock > 0` and takes one off.
+//! Sells a stock without any lock: one Lua script checks `stock > 0` and takes one off.
 //!
-//! Redis runs one script at a time, so nothing comes between the check and the write. What one script
-//! can do needs no lock, no lease and no fence. A lock is for work that no script can do, such as a
-//! payment that stands between the read and the write.
+//! Redis runs one script at a time, so nothing comes between the check and the write. Work that fits into one
+//! script needs no lock, no lease and no fence. A lock is for work that no script can do, such as a payment
+//! between the read and the write.
 //!
-//! One thing a script is not: a transaction. Redis rolls nothing back. A script that fails midway keeps
-//! what it has written so far. So check first, and write last.
+//! But a script is not a transaction. Redis rolls nothing back. A script that fails midway keeps its earlier
+//! writes. So check first, and write last.
 //!
-//! Without `--url` it starts a `redis-server` of its own, which has to be installed.
+//! Without `--url` it starts its own `redis-server`, which must be installed.
 //!
 //! `cargo run --features redis --example stock_script [-- --url redis://HOST/]`
 
@@ -21,7 +21,7 @@ use crate::shop::{STOCK, Shop};
 
 const BUYERS: u32 = 1000;
 
-/// Number of clients of the buyers, each with a connection of its own.
+/// Number of clients for the buyers, each with its own connection.
 const CLIENTS: u32 = 10;
 
 const SELL: &str = include_str!("sell.lua");
@@ -55,7 +55,7 @@ async fn sale(url: &str) -> Result<(), Failure> {
     )
 }
 
-/// Serves the buyers of one client, all at the same time; says how many bought.
+/// Serves the buyers of one client, all at the same time; returns the number of sales.
 async fn serve(url: String, client: u32) -> Result<u32, Failure> {
     let shop = Shop::open(&url).await?;
     let buyers = (client..BUYERS).step_by(CLIENTS as usize);
@@ -63,7 +63,7 @@ async fn serve(url: String, client: u32) -> Result<u32, Failure> {
     Ok(try_join_all(sales).await?.into_iter().filter(|sold| *sold).count() as u32)
 }
 
-/// Takes a lamp off the stock, and then cannot write the sale down.
+/// Takes a lamp off the stock, and then cannot log the sale.
 async fn careless(url: &str) -> Result<(), Failure> {
     let shop = Shop::with_broken_sales(url).await?;
     let error = failure(shop.sell(CARELESS, 1).await)?;
@@ -76,7 +76,7 @@ async fn careless(url: &str) -> Result<(), Failure> {
     )
 }
 
-/// Fails just as well, before it has written anything.
+/// Also fails, but before it has written anything.
 async fn careful(url: &str) -> Result<(), Failure> {
     let shop = Shop::with_broken_sales(url).await?;
     let error = failure(shop.sell(SELL, 1).await)?;

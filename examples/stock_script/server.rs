@@ -1,4 +1,4 @@
-//! The Redis server that the story is played on, and how what happened is told.
+//! The Redis server of the example, and its printed checks.
 
 use std::error::Error;
 
@@ -14,7 +14,7 @@ struct Args {
     url: Option<String>,
 }
 
-/// The server that the command line names, or one of our own, which ends when this is dropped.
+/// The server of the command line, or a new one, which ends with the value.
 pub(crate) struct Redis {
     pub(crate) url: String,
     _own: Option<RedisServer>,
@@ -32,7 +32,7 @@ impl Redis {
     }
 }
 
-/// Tells what happened, or fails because it did not.
+/// Prints an event, or fails if it did not happen.
 pub(crate) fn tell(happened: bool, what: &str) -> Result<(), Failure> {
     match happened {
         true => println!("   {what}"),

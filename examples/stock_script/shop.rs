@@ -1,4 +1,4 @@
-//! The shop: two keys, which are in one slot of a cluster by their hash tag.
+//! The shop: two keys, in one slot of a cluster by their hash tag.
 
 use redis::{Cmd, FromRedisValue, Script, aio::MultiplexedConnection, cmd};
 
@@ -10,7 +10,7 @@ pub(crate) const STOCK: u32 = 100;
 const STOCK_KEY: &str = "example:{lamps}:stock";
 const SALES_KEY: &str = "example:{lamps}:sales";
 
-/// The shop as one client sees it.
+/// The shop, for one client.
 pub(crate) struct Shop {
     redis: MultiplexedConnection,
 }
@@ -20,7 +20,7 @@ impl Shop {
         Ok(Self { redis: redis::Client::open(url)?.get_multiplexed_async_connection().await? })
     }
 
-    /// Full shelves, and somebody has put a text where the list of sales should be.
+    /// Opens a full shop whose list of sales is replaced by a text.
     pub(crate) async fn with_broken_sales(url: &str) -> Result<Self, Failure> {
         let shop = Self::open(url).await?;
         shop.fill(STOCK).await?;
@@ -28,7 +28,7 @@ impl Shop {
         Ok(shop)
     }
 
-    /// Forgets all sales, also of an earlier run.
+    /// Deletes all sales, also those of an earlier run.
     pub(crate) async fn fill(&self, stock: u32) -> Result<(), Failure> {
         self.clear().await?;
         self.ask(cmd("SET").arg(STOCK_KEY).arg(stock)).await
@@ -38,7 +38,7 @@ impl Shop {
         self.ask(cmd("DEL").arg(&[STOCK_KEY, SALES_KEY])).await
     }
 
-    /// Runs a script that sells one; whether it did.
+    /// Runs a script that sells one; returns true if it did.
     pub(crate) async fn sell(&self, script: &str, buyer: u32) -> Result<bool, Failure> {
         let script = Script::new(script);
         let mut call = script.key(STOCK_KEY);
@@ -50,7 +50,7 @@ impl Shop {
         self.ask(cmd("GET").arg(STOCK_KEY)).await
     }
 
-    /// Returns the number of sales written down.
+    /// Returns the number of logged sales.
     pub(crate) async fn sales(&self) -> Result<u32, Failure> {
         self.ask(cmd("LLEN").arg(SALES_KEY)).await
     }

@@ -1,15 +1,15 @@
-//! The acts, and what differs between them.
+//! The acts, and their differences.
 
 use std::time::Duration;
 
 /// One run of the whole sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// Workers read and write the stock as they like.
+    /// Workers read and write the stock without a lock.
     WithoutLock,
     /// Workers hold a lock from the read to the write.
     WithLock,
-    /// One holder is stopped past its lease; the shop takes every write.
+    /// One holder is stopped past its lease; the shop accepts every write.
     StoppedUnfenced,
     /// One holder is stopped past its lease; the shop checks tokens.
     StoppedFenced,
@@ -56,8 +56,8 @@ impl Act {
         matches!(self, Self::StoppedUnfenced | Self::StoppedFenced)
     }
 
-    /// Returns the length of a payment: it stands between the read and the write. In the third act it is longer, so
-    /// that single holds are seen in the picture.
+    /// Returns the length of a payment, which lies between the read and the write. It is longer in the third act,
+    /// so that single holds are visible in the picture.
     pub(crate) fn payment(self) -> Duration {
         match self.stops_a_worker() {
             false => Duration::from_millis(1),
@@ -65,9 +65,9 @@ impl Act {
         }
     }
 
-    /// Returns the number of buyers that a worker serves at a time, of the `tasks` that were asked for. Its tills share
-    /// one client, and one place in the line for the lock. A worker that will be stopped has a single till: so it is
-    /// stopped between its read and its write, and nowhere else.
+    /// Returns the number of buyers that a worker serves at a time, of the requested `tasks`. Its tills share one
+    /// client, and one place in the queue for the lock. A worker that will be stopped has only one till, so that
+    /// it is stopped between its read and its write.
     pub(crate) fn tills(self, tasks: u32) -> u32 {
         match self.stops_a_worker() {
             false => tasks,
@@ -75,7 +75,7 @@ impl Act {
         }
     }
 
-    /// Returns the TTL of a lease. The third act waits for one to end.
+    /// Returns the TTL of a lease. The third act waits until one expires.
     pub(crate) fn ttl(self) -> Duration {
         match self.stops_a_worker() {
             false => Duration::from_secs(10),

@@ -1,4 +1,4 @@
-//! The worker processes, as their parent sees them.
+//! The worker processes, for their parent.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -11,9 +11,9 @@ use crate::orders::Orders;
 use crate::sale::Failure;
 use crate::stop;
 
-/// A crew that says nothing for so long is stuck.
+/// A crew that is silent for this long is stuck.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Pause between two looks for a request to end.
+/// Pause between two checks for a request to end.
 const TICK: Duration = Duration::from_millis(100);
 
 type Line = (u32, Result<News, Failure>);
@@ -26,7 +26,7 @@ pub(crate) struct Crew {
 }
 
 impl Crew {
-    /// Starts the workers: this very program, with other arguments.
+    /// Starts the workers: this program, with other arguments.
     pub(crate) fn hire(
         url: &str,
         workers: u32,
@@ -44,7 +44,7 @@ impl Crew {
         Ok(crew)
     }
 
-    /// Lets the buyers in, once all workers stand ready, so that all start at the same time.
+    /// Lets the buyers in once all workers are ready, so that all start at the same time.
     pub(crate) fn open_doors(&mut self) -> Result<(), Failure> {
         for _ in 0..self.workers.len() {
             match self.next_news()? {
@@ -60,7 +60,7 @@ impl Crew {
         Ok(())
     }
 
-    /// Waits for the next line of a worker; `None` when all have gone home.
+    /// Waits for the next line of a worker; `None` once all have ended.
     pub(crate) fn next_news(&self) -> Result<Option<(u32, News)>, Failure> {
         let asked = Instant::now();
         while !stop::is_requested() {
@@ -84,7 +84,7 @@ impl Crew {
         stop::let_go_on(self.workers[worker as usize].id())
     }
 
-    /// Sees every worker out. One that failed has said why on its standard error.
+    /// Waits for the end of every worker. A worker that failed has printed the reason on its standard error.
     pub(crate) fn go_home(mut self) -> Result<(), Failure> {
         for (number, worker) in self.workers.iter_mut().enumerate() {
             let status = worker.wait()?;
@@ -99,14 +99,15 @@ impl Crew {
 impl Drop for Crew {
     fn drop(&mut self) {
         for worker in &mut self.workers {
-            // Workers who have gone home do not mind.
+            // Fails for workers that have ended.
             let _ = worker.kill();
             let _ = worker.wait();
         }
     }
 }
 
-/// The URL may hold a password, and arguments are read by everybody on the machine.
+/// Passes the URL through the environment: it may hold a password, and everybody on the machine can read
+/// arguments.
 fn start(url: &str, orders: &Orders) -> io::Result<Child> {
     Command::new(std::env::current_exe()?)
         .args(orders.to_args())

@@ -5,22 +5,21 @@
 //! cargo run --release --features redis --example flash_sale -- --url redis://127.0.0.1/
 //! ```
 //!
-//! Three acts. Without a lock the shop oversells. With one it sells exactly what it has. Then the
-//! system stops a worker between its read and its write for longer than its lease lasts; its late
-//! write ruins a shop that trusts the lock alone, and is refused by a shop that checks fencing
-//! tokens.
+//! Three acts. Without a lock the shop oversells. With a lock it sells exactly its stock. In the third act the
+//! system stops a worker between its read and its write for longer than its lease. The late write ruins a shop
+//! that trusts only the lock. A shop that checks fencing tokens refuses it.
 //!
-//! Options change the size of the sale, and keep the acts:
+//! Options change the size of the sale, but not the acts:
 //!
 //! ```sh
 //! cargo run --release --example flash_sale -- --workers 4 --tasks 16 --items 20 --buyers 500
 //! ```
 //!
-//! The shop is files in a temporary directory whatever the locks come from, so every `--url` tells
-//! the same story. The program ends with a picture of who held the lock when, and with exit code 0
-//! only if each act came out as told.
+//! The shop is files in a temporary directory, whatever store the locks are in, so every `--url` tells the same
+//! story. The program ends with a picture that shows the holder at each time. The exit code is 0 only if each act
+//! had the announced result.
 //!
-//! It is a library, so that it can be played on locks of a further backend:
+//! It is a library, so that it also runs on locks of other backends:
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -58,10 +57,10 @@ use crate::played::Played;
 use crate::sale::{Failure, Sale};
 use crate::stage::Stage;
 
-/// Plays the sale on the locks that `connector` opens, as the arguments of this process say.
+/// Plays the sale on the locks that `connector` opens, with the arguments of this process.
 ///
-/// It must be all that the program's `main` does: the ten workers are this program, started once more
-/// with other arguments. The exit code is 0 if each act came out as told.
+/// Call it from `main`, and do nothing else there: the ten workers are this program, started again with other
+/// arguments. The exit code is 0 if each act had the announced result.
 pub fn main(connector: Connector) -> ExitCode {
     let args = Args::parse();
     let done = match (args.url, args.role) {

@@ -1,4 +1,4 @@
-//! Reports of workers: one line each on their standard output.
+//! Reports of workers, one line each on their standard output.
 
 use std::fmt;
 use std::str::FromStr;
@@ -10,11 +10,11 @@ use crate::sale::Failure;
 
 /// One line from a worker.
 ///
-/// Moments are spans since the Unix epoch: all processes of a machine share that clock, and a
-/// picture bears a step of it. On the wire they are microseconds.
+/// Times are spans since the Unix epoch. All processes of a machine share that clock, and a step of it only
+/// spoils the picture. Lines have microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News {
-    /// The worker waits for the doors to open.
+    /// The worker waits for the start.
     Ready,
     /// A buyer has an item, and the stock was written as `left`.
     Sold { at: Duration, left: u32 },
@@ -22,14 +22,14 @@ pub(crate) enum News {
     SoldOut,
     /// The worker read the stock, and will write one less after a slow payment.
     AboutToWrite { token: FencingToken, read: u32 },
-    /// The shop did not take its write: it has seen a newer token.
+    /// The shop refused the write: it has seen a newer token.
     Refused { at: Duration, token: FencingToken, seen: FencingToken },
-    /// The worker thought to hold the lock for this long. `kept` is the answer to the release: true if the hold was
-    /// still its own at the end.
+    /// The worker believed in its hold for this long. `kept` is the answer to the release: true if the worker
+    /// still held the lock at the end.
     Held { token: FencingToken, from: Duration, to: Duration, kept: bool },
 }
 
-/// The time on the clock that all processes share.
+/// Returns the time on the clock that all processes share.
 pub(crate) fn now() -> Duration {
     let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     since_epoch.unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The command line: which part this process plays.
+//! The command line, which decides the role of this process.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::sale::Sale;
 
 #[derive(Debug, Parser)]
 pub(crate) struct Args {
-    /// Where the locks are; a directory of its own if it is not said.
+    /// URL of the locks; by default a new directory.
     #[arg(long, env = "LEASEHOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
     #[command(flatten)]
@@ -19,7 +19,7 @@ pub(crate) struct Args {
     pub(crate) role: Option<Role>,
 }
 
-/// Roles of the processes besides putting on the show.
+/// Roles of the processes besides the main one.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Role {
     #[command(hide = true)]

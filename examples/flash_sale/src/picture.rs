@@ -1,4 +1,4 @@
-//! The picture: who held the lock when, while a worker was stopped.
+//! The picture: the holder of the lock at each time, while a worker was stopped.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ const STOPPED: &str = "#dd9328";
 const OVER: &str = "#f5e0be";
 const ALARM: &str = "#c51e3a";
 
-/// Draws the acts in which a worker was stopped: in the folder `target` if there is one, else in a new
+/// Draws the acts in which a worker was stopped: in the folder `target` if it exists, otherwise in a new
 /// temporary file.
 pub(crate) fn paint(played: &[Played]) -> Result<PathBuf, Failure> {
     let runs: Vec<_> = played.iter().filter(|run| run.act.stops_a_worker()).collect();
@@ -56,12 +56,12 @@ fn path() -> Result<PathBuf, Failure> {
     }
 }
 
-/// A heading, a curve, the lanes and the time.
+/// Returns the height of a heading, a curve, the lanes and the time axis.
 fn height(sale: Sale) -> f64 {
     34.0 + CURVE + 10.0 + LANE * f64::from(sale.workers) + 40.0
 }
 
-/// The span of a run that is worth showing: until the last sale or the late write, and a little more.
+/// Returns the span of a run to draw: until the last sale or the late write, and a little more.
 fn shown(run: &Played) -> Duration {
     let last_sale = run.stock().last().map_or(run.began, |(at, _)| *at);
     let late_write = run.late_write().map_or(run.began, |late| late.at());
@@ -86,7 +86,7 @@ fn header(svg: &mut Svg, Sale { workers, items, .. }: Sale) {
     }
 }
 
-/// One run: the stock, a lane for each worker, and the time.
+/// The drawing of one run: the stock, a lane for each worker, and the time axis.
 struct Panel<'a> {
     svg: &'a mut Svg,
     run: &'a Played,
@@ -117,7 +117,7 @@ impl Panel<'_> {
         self.time();
     }
 
-    /// The stock after each write. It should only ever fall.
+    /// Draws the stock after each write. A correct stock only falls.
     fn stock(&mut self) {
         let items = self.run.sale.items;
         for (stock, label) in [(0, "0".to_owned()), (items, format!("stock {items}"))] {
@@ -144,13 +144,14 @@ impl Panel<'_> {
         };
         let (x, y) = (self.x(late.at()), self.height_of(left));
         self.svg.dot((x, y), ALARM);
-        // On the side that has room for it: a letter is about 7 pixels wide.
+        // Puts the text on the side with enough room: a letter is about 7 pixels wide.
         let fits = x + 12.0 + 7.0 * text.len() as f64 <= RIGHT;
         let (x, anchor) = if fits { (x + 12.0, Anchor::Start) } else { (x - 12.0, Anchor::End) };
         self.svg.text((x, self.height_of(items) + 12.0), anchor, 13, ALARM, &text);
     }
 
-    /// The hold of the worker that was stopped: while its lease lasted, and for as long as it went on believing.
+    /// Draws the hold of the stopped worker: until its lease expired, and until the worker stopped believing in
+    /// it.
     fn stopped(&mut self) {
         let Some(stop) = self.run.stop else { return };
         let is_its_own = |hold: &Hold| hold.token == stop.token;
@@ -165,8 +166,8 @@ impl Panel<'_> {
         }
     }
 
-    /// Draws a bar in the lane of a worker, as wide as the hold was long: so bars of two holds never
-    /// share a moment that the holds did not. The text stands in it if it has room.
+    /// Draws a bar in the lane of a worker, as wide as the hold was long: so two bars overlap only if their holds
+    /// did. The text is inside the bar if it fits.
     fn bar(&mut self, worker: u32, (from, to): (Duration, Duration), color: &str, text: &str) {
         let (from, to) = (self.x(from), self.x(to));
         let (y, width) = (self.lane(worker), (to - from).max(0.0));
@@ -176,7 +177,7 @@ impl Panel<'_> {
         }
     }
 
-    /// A line below, with the time since the doors opened.
+    /// Draws the time axis at the bottom, with the time since the start.
     fn time(&mut self) {
         let y = self.lane(self.run.sale.workers);
         self.svg.line((LEFT, y), (RIGHT, y), FAINT, 1);
@@ -188,7 +189,7 @@ impl Panel<'_> {
         }
     }
 
-    /// Places a moment on the time axis; moments outside stand at the edge.
+    /// Returns the place of a time on the axis; times outside are at the edge.
     fn x(&self, at: Duration) -> f64 {
         let passed = at.saturating_sub(self.run.began).min(self.span);
         LEFT + passed.as_secs_f64() / self.span.as_secs_f64() * (RIGHT - LEFT)

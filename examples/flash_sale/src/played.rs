@@ -1,4 +1,4 @@
-//! Record of an act, and the questions one may ask of it.
+//! The record of an act, and questions about it.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::sale::Sale;
 /// All reports, each with its worker.
 pub(crate) type Heard = Vec<(u32, News)>;
 
-/// An act that is over.
+/// A finished act.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) act: Act,
@@ -32,30 +32,30 @@ pub(crate) struct Played {
 pub(crate) struct Stop {
     pub(crate) worker: u32,
     pub(crate) token: FencingToken,
-    /// The stock that it had read.
+    /// The stock that the worker had read.
     pub(crate) read: u32,
     pub(crate) stopped: Duration,
-    /// When it was let go on; zero until then.
+    /// Time at which the worker was continued; zero until then.
     pub(crate) went_on: Duration,
 }
 
-/// One hold of the lock, as its worker saw it.
+/// One hold of the lock, as its worker believed in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hold {
     pub(crate) worker: u32,
     pub(crate) token: FencingToken,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
-    /// True if it was still the worker's own when it was released.
+    /// True if the worker still held the lock at its release.
     pub(crate) kept: bool,
-    /// True if an item was sold under it.
+    /// True if an item was sold during the hold.
     pub(crate) sold: bool,
 }
 
-/// Fate of the write of the stopped worker.
+/// Fate of the stopped worker's write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LateWrite {
-    /// The shop took it.
+    /// The shop accepted it.
     Taken { at: Duration, left: u32 },
     /// The shop had seen a newer token.
     Refused { at: Duration, seen: FencingToken },
@@ -68,7 +68,7 @@ impl Played {
         self.heard.iter().filter(turned_away).count()
     }
 
-    /// The holds of the lock, in the order of their tokens.
+    /// Returns the holds of the lock, in the order of their tokens.
     pub(crate) fn holds(&self) -> Vec<Hold> {
         let mut sold = HashSet::new();
         let mut holds = Vec::new();
@@ -85,7 +85,7 @@ impl Played {
         holds
     }
 
-    /// The stock after each write, in the order of time.
+    /// Returns the stock after each write, in order of time.
     pub(crate) fn stock(&self) -> Vec<(Duration, u32)> {
         let written = |(_, news): &(u32, News)| match *news {
             News::Sold { at, left } => Some((at, left)),
@@ -96,7 +96,7 @@ impl Played {
         stock
     }
 
-    /// Returns the fate of the write of the worker that was stopped.
+    /// Returns the fate of the stopped worker's write.
     pub(crate) fn late_write(&self) -> Option<LateWrite> {
         let stop = self.stop?;
         let its_own = self.heard.iter().filter(|(worker, _)| *worker == stop.worker);
@@ -111,7 +111,7 @@ impl Played {
         })
     }
 
-    /// The first hold that began after the worker was stopped: by then its lease was over.
+    /// Returns the first hold that began after the worker was stopped, when its lease was over.
     pub(crate) fn taken_over(&self) -> Option<Hold> {
         let stop = self.stop?;
         self.holds().into_iter().find(|hold| hold.token > stop.token)

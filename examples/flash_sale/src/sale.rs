@@ -1,10 +1,10 @@
-//! The sale in figures, and what ends it early.
+//! The size of the sale, and the errors that end it.
 
 use std::error::Error;
 use std::ffi::OsString;
 use std::ops::Range;
 
-/// The size of the sale: by how many tasks in how many processes, of what, to whom.
+/// The size of the sale: processes, tasks, items and buyers.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Sale {
     /// Number of processes that serve the buyers.
@@ -22,8 +22,8 @@ pub(crate) struct Sale {
 }
 
 impl Sale {
-    /// Refuses a sale that some act cannot tell: while a worker is stopped, the others have to sell all
-    /// that is left, and to turn a buyer away.
+    /// Refuses a sale that is too small for some act: while a worker is stopped, the others must sell all
+    /// remaining items, and turn a buyer away.
     pub(crate) fn check(self) -> Result<(), Failure> {
         let Self { workers, items, buyers, .. } = self;
         let of_others = buyers - buyers.div_ceil(workers);
@@ -37,19 +37,19 @@ impl Sale {
         }
     }
 
-    /// The stock at which the slow payment comes, in the acts that have one.
+    /// Returns the stock at which the slow payment comes, in the acts that have one.
     pub(crate) fn slow_at(self) -> u32 {
         (u64::from(self.items) * 7 / 10).max(1) as u32
     }
 
-    /// The buyers that one of the workers serves.
+    /// Returns the buyers that one worker serves.
     pub(crate) fn buyers_of(&self, worker: u32) -> Range<u32> {
         let first =
             |worker| (u64::from(worker) * u64::from(self.buyers) / u64::from(self.workers)) as u32;
         first(worker)..first(worker + 1)
     }
 
-    /// The arguments that tell a worker of it.
+    /// Returns the arguments of a worker.
     pub(crate) fn to_args(self) -> Vec<OsString> {
         let numbers = [
             ("--workers", self.workers),
@@ -64,5 +64,5 @@ impl Sale {
     }
 }
 
-/// An error that ends the show. Nothing treats one kind of it differently from another.
+/// An error that ends the show. All kinds are treated alike.
 pub(crate) type Failure = Box<dyn Error + Send + Sync>;

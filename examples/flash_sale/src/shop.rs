@@ -1,4 +1,4 @@
-//! The shop: what the lock protects. A number in a file, and a log of sales.
+//! The shop, which the lock guards: a number in a file, and a log of sales.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -10,14 +10,14 @@ use tempfile::NamedTempFile;
 
 use crate::sale::Failure;
 
-/// Why a buyer got nothing.
+/// Reason why a buyer got nothing.
 #[derive(Debug)]
 pub(crate) enum NoSale {
-    /// There is nothing left.
+    /// No item is left.
     SoldOut,
     /// The shop has seen a newer token than the worker's.
     Stale { token: FencingToken, seen: FencingToken },
-    /// The shop could not be asked.
+    /// The shop could not be read or written.
     Failed(Failure),
 }
 
@@ -36,11 +36,11 @@ impl From<io::Error> for NoSale {
     }
 }
 
-/// A shop in a directory, as one process sees it.
+/// A shop in a directory.
 #[derive(Debug)]
 pub(crate) struct Shop {
     dir: PathBuf,
-    /// Refuses stale tokens, in a fenced shop.
+    /// Refuses stale tokens, if the shop is fenced.
     fence: Option<FileFence>,
 }
 
@@ -58,8 +58,8 @@ impl Shop {
         Ok(Self { dir, fence })
     }
 
-    /// Shows the token before anything is read: from then on a fenced shop takes no write of an
-    /// earlier holder, so that what is read stays true until it is written.
+    /// Shows the token before the first read: from then on a fenced shop refuses writes of earlier holders, so
+    /// that a read value stays true until the write.
     pub(crate) async fn show(&self, token: Option<FencingToken>) -> Result<(), NoSale> {
         if let (Some(fence), Some(token)) = (&self.fence, token) {
             fence.advance(token).await?;
@@ -67,14 +67,14 @@ impl Shop {
         Ok(())
     }
 
-    /// Reads how many items are left.
+    /// Reads the number of items that are left.
     pub(crate) fn stock(&self) -> Result<u32, NoSale> {
         let text = fs::read_to_string(self.stock_path())?;
         let number = text.trim().parse();
         number.map_err(|error| NoSale::Failed(Box::new(error)))
     }
 
-    /// Writes how many are left; a fenced shop checks the token in the same step.
+    /// Writes the number of items that are left; a fenced shop checks the token in the same step.
     pub(crate) async fn set_stock(
         &self,
         stock: u32,
@@ -88,8 +88,8 @@ impl Shop {
         Ok(())
     }
 
-    /// Replaces the file as a whole, so that nobody reads half a number: the damage of the first act
-    /// is not due to torn writes.
+    /// Replaces the whole file, so that nobody reads half a number: torn writes are not the cause of the damage
+    /// in the first act.
     fn replace_stock(&self, text: &str) -> io::Result<()> {
         let mut file = NamedTempFile::new_in(&self.dir)?;
         file.write_all(text.as_bytes())?;
@@ -107,8 +107,7 @@ impl Shop {
         Ok(fs::read_to_string(self.log_path())?.lines().count())
     }
 
-    /// Returns true if this payment is the slow one. The shop has one slow payment: that of the first who asks, in
-    /// whichever process.
+    /// Returns true if this payment is the slow one. A shop has one: the first that asks, in any process.
     pub(crate) fn takes_slow_payment(&self) -> io::Result<bool> {
         let mark = self.dir.join("slow-payment");
         match OpenOptions::new().write(true).create_new(true).open(mark) {

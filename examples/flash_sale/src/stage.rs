@@ -1,4 +1,4 @@
-//! Plays an act: a shop, a crew, a thousand buyers, and what was heard of them.
+//! Plays an act: a shop, a crew, a thousand buyers, and their reports.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::played::{Heard, Played, Stop};
 use crate::sale::{Failure, Sale};
 use crate::shop::Shop;
 
-/// Where the acts are played. Its files are gone when it is dropped.
+/// The place of the acts. Dropping it removes its files.
 #[derive(Debug)]
 pub(crate) struct Stage {
     url: String,
@@ -25,7 +25,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Without a URL the locks are files beside the shop.
+    /// Prepares the place. Without a URL the locks are files beside the shop.
     pub(crate) fn set(
         connector: &Connector,
         url: Option<String>,
@@ -61,13 +61,13 @@ impl Stage {
     }
 
     fn orders(&self, act: Act, worker: u32, shop: &Path) -> Orders {
-        // Several shows may share a server.
+        // Several shows may run on one server.
         let lock = format!("flash-sale:{}:{}", std::process::id(), act.key());
         Orders { act, worker, lock, shop: shop.to_owned(), sale: self.sale }
     }
 }
 
-/// Connects once before ten workers do, so that what is wrong with a URL is said once.
+/// Connects once before the ten workers do, so that an error in the URL is printed once.
 fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let locks = runtime.enable_all().build()?.block_on(connector.connect(url))?;
@@ -77,7 +77,7 @@ fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
     }
 }
 
-/// Listens until all workers have gone home, and plays the system that stops one of them.
+/// Reads the reports until all workers have ended, and stops one of them meanwhile.
 fn listen(crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
     let (mut heard, mut stop) = (Vec::new(), None);
     while let Some((worker, news)) = crew.next_news()? {
@@ -87,8 +87,8 @@ fn listen(crew: &Crew) -> Result<(Heard, Option<Stop>), Failure> {
     Ok((heard, stop))
 }
 
-/// Stops the worker that is about to write, and lets it go on when another has told a buyer that
-/// nothing is left: by then its lease is over, and others have held the lock and sold the rest.
+/// Stops the worker that is about to write. Continues it when another worker has told a buyer that nothing is
+/// left: by then its lease is over, and others have held the lock and sold the rest.
 fn interfere(crew: &Crew, worker: u32, news: News, stop: &mut Option<Stop>) -> Result<(), Failure> {
     match (news, stop) {
         (News::AboutToWrite { token, read }, stop) => {

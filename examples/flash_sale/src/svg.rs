@@ -1,4 +1,4 @@
-//! The few strokes that the picture is made of.
+//! The shapes of the picture.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// A blank sheet.
+    /// Creates a blank sheet.
     pub(crate) fn new(width: u32, height: u32) -> Self {
         let mut svg = Self { text: String::new() };
         svg.put(format_args!(
@@ -46,7 +46,7 @@ impl Svg {
         ));
     }
 
-    /// Writes `text`, centred on the height of its point. It must need no escapes.
+    /// Writes `text`, vertically centred on its point. The text must not need escapes.
     pub(crate) fn text(
         &mut self,
         (x, y): Point,
@@ -71,7 +71,7 @@ impl Svg {
     }
 
     fn put(&mut self, what: std::fmt::Arguments<'_>) {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(self.text, "{what}");
     }
 }

@@ -1,4 +1,4 @@
-//! The story in words.
+//! The printed story.
 
 use std::cmp::Ordering;
 use std::error::Error;
@@ -17,7 +17,7 @@ pub(crate) fn opening(stage: &Stage) {
     println!("The shop is a few files; the locks come from the {} backend.", stage.backend);
 }
 
-/// Tells what happened in an act.
+/// Prints the events of an act.
 pub(crate) fn act(played: &Played) {
     match played.act {
         Act::WithoutLock => without_lock(played),
@@ -103,7 +103,7 @@ fn sales(played: &Played) {
     }
 }
 
-/// The acts side by side.
+/// Prints the acts side by side.
 pub(crate) fn summary(played: &[Played]) {
     println!("\n{:<32}{:>6}{:>10}{:>6}", "", "paid", "sold out", "left");
     for played in played {
@@ -118,7 +118,7 @@ pub(crate) fn summary(played: &[Played]) {
     }
 }
 
-/// An error and what caused it, in one line.
+/// Returns an error and its causes, in one line.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let chain = successors(Some(error), |&error| error.source());
     chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")

@@ -1,9 +1,9 @@
-//! Judges if an act came out as told.
+//! Checks that an act had the announced result.
 
 use crate::act::Act;
 use crate::played::{Hold, LateWrite, Played};
 
-/// Returns the faults of an act; nothing if it came out as told.
+/// Returns the deviations of an act from its announced result.
 pub(crate) fn objections(played: &Played) -> Vec<String> {
     let mut objections = match played.act {
         Act::WithoutLock => vec![oversold(played)],
@@ -48,15 +48,15 @@ fn all_kept(played: &Played) -> Option<String> {
     Some(format!("worker {} lost the lock while it worked", lost.worker))
 }
 
-/// The release of the stopped worker must say that its hold was over.
+/// Checks that the release of the stopped worker reported the loss of its hold.
 fn noticed(played: &Played) -> Option<String> {
     let stop = played.stop?;
     let own = played.holds().into_iter().find(|hold| hold.token == stop.token)?;
     own.kept.then(|| format!("the stopped worker {} still held the lock", own.worker))
 }
 
-/// In the order of tokens, each hold begins after the one before it has ended; but for the one that
-/// was stopped, which believed in its hold for too long.
+/// Checks that holds follow each other in the order of tokens. The stopped worker's hold is left out, since it
+/// believed in it for too long.
 fn in_turn(played: &Played) -> Option<String> {
     let kept: Vec<_> = played.holds().into_iter().filter(|hold| hold.kept).collect();
     let out_of_turn = |pair: &&[Hold]| pair[0].token == pair[1].token || pair[0].to > pair[1].from;

@@ -15,17 +15,16 @@ use crate::sale::Failure;
 use crate::shop::{NoSale, Shop};
 use crate::stop;
 
-/// Time of a parcel. It is packed without the lock, while others sell.
+/// Time to pack a parcel, without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
 
-/// Time of the slow payment: the system has all this time to stop its worker, and it is over by the time the worker
-/// goes on.
+/// Time of the slow payment: long enough to stop the worker during it. It is over when the worker continues.
 const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 
-/// A buyer waits in line for at most this long before the worker gives up.
+/// Longest wait of a buyer in the queue before the worker gives up.
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
-/// Plays a worker until all its buyers have been served.
+/// Runs a worker until all its buyers have been served.
 pub(crate) fn run(connector: &Connector, url: &str, orders: Orders) -> Result<(), Failure> {
     stop::die_with_parent()?;
     let doors = doors();
@@ -41,7 +40,7 @@ pub(crate) fn run(connector: &Connector, url: &str, orders: Orders) -> Result<()
     })
 }
 
-/// Opens with the first line from the parent. A worker whose parent is gone is of no use.
+/// Completes with the first line from the parent. Without its parent a worker ends.
 fn doors() -> oneshot::Receiver<()> {
     let (open, doors) = oneshot::channel();
     thread::spawn(move || {
@@ -77,7 +76,7 @@ impl Worker {
         self.orders.act.tills(self.orders.sale.tasks)
     }
 
-    /// Serves every buyer who came to this till, one after the other.
+    /// Serves the buyers of this till, one after the other.
     async fn till(&self, till: u32) -> Result<(), Failure> {
         let came_here = |buyer: &u32| buyer % self.tills() == till;
         for buyer in self.orders.sale.buyers_of(self.orders.worker).filter(came_here) {
@@ -86,7 +85,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Serves a buyer; false if the shop refused, and the buyer is to be served anew.
+    /// Serves a buyer; returns false if the shop refused, and the buyer must be served again.
     async fn serve(&self, buyer: u32) -> Result<bool, Failure> {
         if !self.orders.act.locks() {
             return answer(report(self.sell(buyer, None).await));
@@ -109,12 +108,12 @@ impl Worker {
         self.locks.acquire(request).await
     }
 
-    /// Sells one item, and says how many are left: shows the token, then reads, then writes.
+    /// Sells one item, and returns the number of items that are left: shows the token, then reads, then writes.
     ///
-    /// Between the read and the write it deliberately does not ask `guard.is_held()`, nor does it
-    /// run inside `guard.run(…)`, which would drop the sale. Both are good manners, and neither is
-    /// protection: the worker can be stopped after any check, one instruction before the write. Only
-    /// the shop can tell that a write comes too late.
+    /// Between the read and the write it deliberately does not check `guard.is_held()`, and does not run inside
+    /// `guard.run(…)`, which would drop the sale. Both are good practice, but no protection: the worker can be
+    /// stopped after any check, one instruction before the write. Only the shop can see that a write comes too
+    /// late.
     async fn sell(&self, buyer: u32, token: Option<FencingToken>) -> Result<u32, NoSale> {
         self.shop.show(token).await?;
         let read = self.shop.stock()?;
@@ -131,7 +130,7 @@ impl Worker {
         let may_be_slow = self.orders.act.stops_a_worker() && read <= self.orders.sale.slow_at();
         match token {
             Some(token) if may_be_slow && self.shop.takes_slow_payment()? => {
-                // The time runs before the parent hears of it: it may stop us at once.
+                // Starts the time before it tells the parent, which may stop this process at once.
                 let payment = sleep(SLOW_PAYMENT);
                 say(News::AboutToWrite { token, read });
                 payment.await;
@@ -148,7 +147,7 @@ impl Worker {
     }
 }
 
-/// Tells the parent what came of a sale.
+/// Reports the result of a sale to the parent.
 fn report(sale: Result<u32, NoSale>) -> Result<u32, NoSale> {
     let at = now();
     match sale {

@@ -1,4 +1,4 @@
-//! The `leasehold` command with Memcached: the same command, and `memcached://HOST[:PORT]` beside its URLs.
+//! The `leasehold` command, which also takes URLs `memcached://HOST[:PORT]`.
 
 use std::process::ExitCode;
 

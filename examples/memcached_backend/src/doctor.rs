@@ -6,7 +6,7 @@ use lock_core::{BackendError, Finding, Outcome};
 
 use crate::server::{Server, failure};
 
-/// Two machines that keep the time differ by less.
+/// Synchronised machines differ by less than this.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(60);
 
 pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendError> {

@@ -20,19 +20,19 @@ use lock_core::{
 
 use crate::server::{BACKEND, Server};
 
-/// Most tries of a change that others forestall.
+/// Most tries of a change while other clients change the item.
 const TRIES: usize = 20;
 
-/// The locks on a Memcached server. Clones share a connection, which carries one request at a time.
+/// Locks on a Memcached server. Clones share a connection, which carries one request at a time.
 #[derive(Clone)]
 pub struct MemcachedBackend(Arc<Server>);
 
 impl MemcachedBackend {
-    /// The locks at `memcached://HOST[:PORT]`. Dropping the future closes the connection.
+    /// Connects to the locks at `memcached://HOST[:PORT]`. Dropping the future closes the connection.
     ///
     /// # Errors
-    /// [`LockError::Config`] if the URL cannot be used; it is not repeated. [`LockError::Backend`] if the
-    /// server cannot be reached.
+    /// [`LockError::Config`] if the URL cannot be used; the error does not repeat it. [`LockError::Backend`] if
+    /// the server cannot be reached.
     pub async fn connect(url: &str) -> Result<Self, LockError> {
         let parameters = UrlParameters::of(url);
         parameters.refuse_unknown()?;
@@ -48,7 +48,7 @@ impl MemcachedBackend {
         }
     }
 
-    /// Reads a register, changes it, and replaces it unless the change is none.
+    /// Reads a register and changes it; writes it back if it differs.
     async fn change<T>(
         &self,
         name: &LockName,
@@ -181,7 +181,7 @@ impl fmt::Debug for MemcachedBackend {
     }
 }
 
-/// C4: the server counts seconds.
+/// C4: rounds up, since the server counts seconds.
 fn whole_seconds(ttl: Ttl) -> Ttl {
     Ttl::new(Duration::from_secs(ttl.as_millis().div_ceil(1000))).unwrap_or(Ttl::MAX)
 }

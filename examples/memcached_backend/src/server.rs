@@ -17,26 +17,25 @@ use tokio::time::sleep;
 
 pub(crate) const BACKEND: &str = "memcached";
 
-/// Start of our keys, in a listing too.
+/// Start of the keys, also in a listing.
 const PREFIX: &str = "leasehold-";
 const LISTED: &str = "key=leasehold-";
 
-/// Pause of a listing for another, and longest time that a connection may be opening.
+/// Pause while the server lists for another client, and longest time to open a connection.
 const BUSY: Duration = Duration::from_millis(10);
 const OPENING: Duration = Duration::from_secs(3);
 
-/// The server counts whole seconds, and looks at the time once a second: so that what it says may be nearly
-/// two seconds old.
+/// The server counts whole seconds, and reads the clock once a second: so its time may be nearly two seconds old.
 const CLOCK_ERROR: Duration = Duration::from_secs(2);
 
-/// A server, and a connection that carries one request at a time.
+/// A server, with one connection that carries one request at a time.
 pub(crate) struct Server {
     pub(crate) address: String,
     connection: Mutex<Connection>,
 }
 
-/// A connection, and one that is being opened, since when. A request that gives up leaves it to the next, so
-/// that a connection that is slow to open is opened all the same.
+/// A connection, and one that is being opened, with its start. A request that gives up leaves the opening to the
+/// next request, so that a slow connection is opened all the same.
 struct Connection {
     client: Client,
     opening: Option<(Instant, Opening)>,
@@ -44,7 +43,7 @@ struct Connection {
 
 type Opening = Pin<Box<dyn Future<Output = Result<Client, Error>> + Send>>;
 
-/// Content of an item: a lock, and the end of its keeping by the server, in seconds since 1970.
+/// Content of an item: a lock, and the time until which the server keeps it, in seconds since 1970.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Item {
@@ -52,11 +51,12 @@ struct Item {
     register: Register,
 }
 
-/// A register as it was at a moment of the server's clock.
+/// A register, as read at a time of the server's clock.
 pub(crate) struct Seen {
     pub(crate) register: Register,
     pub(crate) at: ClockReading,
-    /// The server's number of this state of the item: 0 if it does not tell states apart. `None` if there is no item.
+    /// The server's number of this version of the item: 0 if the server does not number versions. `None` if there
+    /// is no item.
     cas: Option<u64>,
 }
 
@@ -67,7 +67,7 @@ impl Server {
         Ok(Self { address: address.to_owned(), connection })
     }
 
-    /// C21: the driver closes a connection whose reply was not read to its end, also if it was dropped.
+    /// C21: the driver closes a connection whose reply was not read to its end, also after a drop.
     pub(crate) async fn client(&self) -> Result<MappedMutexGuard<'_, Client>, BackendError> {
         let mut connection = self.connection.lock().await;
         if connection.client.is_closed() {
@@ -95,7 +95,7 @@ impl Server {
         let flags = Some(&["v", "c", "t"][..]);
         let item = self.client().await?.meta_get(key, false, None, flags).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
-        // C49: whatever else has our key is no lock of ours, and is never taken for a free one.
+        // C49: any other content of the key is not a lock, and never counts as a free one.
         let no_register = || {
             let what = format!(
                 "the item {key}, which is no register that this version knows (use the version that wrote \
@@ -106,7 +106,7 @@ impl Server {
         item.map(|item| seen(item).ok_or_else(no_register)).transpose()
     }
 
-    /// Replaces what was seen; false if it is not so any more, and nothing was done.
+    /// Replaces the register that was read; returns false, and does nothing, if it has changed since.
     pub(crate) async fn replace(&self, old: &Seen, new: Register) -> Result<bool, BackendError> {
         let kept_until = old.at.now + Register::kept_for();
         let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
@@ -127,7 +127,7 @@ impl Server {
         }
     }
 
-    /// All registers.
+    /// Returns all registers.
     pub(crate) async fn all(&self) -> Result<Vec<Seen>, BackendError> {
         let mut all = Vec::new();
         for hash in self.told("lru_crawler metadump hash\r\n", LISTED).await? {
@@ -136,7 +136,7 @@ impl Server {
         Ok(all)
     }
 
-    /// The words after `start` in the answer to a command that the driver does not speak.
+    /// Returns the words after `start` in the answer to a command that the driver does not support.
     pub(crate) async fn told(
         &self,
         command: &str,
@@ -152,28 +152,29 @@ impl Server {
         while let Some(line) = lines.next_line().await?.filter(|line| line != "END") {
             let word = line.strip_prefix(start).and_then(|rest| rest.split(' ').next());
             words.extend(word.map(str::to_owned));
-            // The server makes one listing at a time, and its housekeeping counts as one.
+            // The server makes one listing at a time; its housekeeping counts as one.
             if line.starts_with("BUSY") {
                 sleep(BUSY).await;
                 lines.get_mut().write_all(command.as_bytes()).await?;
             } else if line.contains("ERROR") {
                 return Err(io::Error::other(line));
             }
-            // R2: a long listing leaves the thread to others now and then.
+            // R2: a long listing yields to other tasks now and then.
             consume_budget().await;
         }
         Ok(words)
     }
 }
 
-/// A connection that answers.
+/// Opens a connection, and waits until it answers.
 async fn opened(address: String) -> Result<Client, Error> {
     let mut client = Client::new(format!("tcp://{address}")).await?;
     client.version().await?;
     Ok(client)
 }
 
-/// The item says until when it is kept, and the server for how long: the difference is the server's time.
+/// The item has the time until which it is kept, and the server its remaining time: the difference is the
+/// server's time.
 fn seen(found: MetaValue) -> Option<Seen> {
     let Item { kept_until, register } = serde_json::from_slice(&found.data?).ok()?;
     let at = reading(kept_until.checked_sub(found.ttl_remaining?.try_into().ok()?)?);
@@ -184,13 +185,13 @@ fn reading(seconds: u64) -> ClockReading {
     ClockReading { now: Duration::from_secs(seconds), error: CLOCK_ERROR }
 }
 
-/// C2: no name is too long, and nothing in it has a meaning.
+/// C2: a hash, so that no name is too long, and no character of it has a meaning.
 fn key(name: &LockName) -> String {
     let hash = Sha256::digest(name.as_str());
     hash.iter().fold(PREFIX.to_owned(), |key, byte| format!("{key}{byte:02x}"))
 }
 
-/// C15: a request failed, and `outcome` is what may have come of it.
+/// C15: creates the error of a failed request with this outcome.
 pub(crate) fn failure(outcome: Outcome) -> impl Fn(Error) -> BackendError {
     move |error| match error {
         Error::Protocol(Status::Error(ErrorKind::Client(_) | ErrorKind::Server(_))) => {

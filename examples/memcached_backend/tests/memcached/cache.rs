@@ -1,4 +1,4 @@
-//! Acts of a cache that a store does not, and their messages.
+//! Losses that a cache has and a store does not, and their messages.
 
 use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockError, LockRequest};
 use lock_testkit::eventually;
@@ -14,15 +14,15 @@ async fn client(server: &Memcached) -> LockClient {
     LockClient::new(backend(server).await)
 }
 
-/// Waits for another second of the server's clock.
+/// Waits for the next second of the server's clock.
 async fn next_second(server: &Memcached) {
     let time = async || server.stat("time").await;
     let before = time().await;
     eventually("a second passes", LIMIT, async || time().await != before).await;
 }
 
-/// C22: two hold a lock that the cache forgot, the second has the greater token, and the first learns of
-/// its loss when it renews.
+/// C22: if the cache forgets a lock, two hold it. The second has the greater token, and the first learns of its
+/// loss at its renewal.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_through_the_loss_of_an_item() {
     let server = Memcached::start(&[]).await;
@@ -44,7 +44,7 @@ async fn finding(server: &Memcached, check: &str) -> Finding {
     findings.into_iter().find(|finding| finding.check == check).expect("a finding")
 }
 
-/// C31: the doctor sees whether a full server evicts, what the clock says, and that nothing is kept.
+/// C31: the doctor reports evictions of a full server, the clock, and that nothing is on disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_doctor_sees_what_endangers_locks() {
     let (evicts, refuses) = (Memcached::start(&[]).await, Memcached::start(&["-M"]).await);
@@ -54,7 +54,7 @@ async fn c31_the_doctor_sees_what_endangers_locks() {
     assert_eq!(finding(&refuses, "persistence").await.health, Health::Risk);
 }
 
-/// C49: what has the key of a lock, and is no register of ours, is named at once.
+/// C49: an item with the key of a lock and other content is reported at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_an_item_that_is_no_register_is_told_of() {
     let server = Memcached::start(&[]).await;
@@ -68,7 +68,7 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
         assert!(server.say(&item).await.starts_with("HD"));
     };
     let client = LockClient::new(backend(&server).await);
-    // No register, and those of later formats.
+    // No register, and registers of later formats.
     for value in [
         "abc",
         r#"{"kept_until":9999999999,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[],"shared":[1]}}"#,
@@ -91,13 +91,13 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
     }
 }
 
-/// Without compare-and-swap no change is safe, and none is made.
+/// Without compare-and-swap no change is safe, so none is made.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_without_compare_and_swap_is_refused() {
     let server = Memcached::start(&["-C"]).await;
     let (claim, backend) =
         (LockRequest::new("a").claim().expect("a claim"), backend(&server).await);
-    // The first one only adds.
+    // The first request only adds.
     backend.acquire(&claim, None).await.expect("an answer");
     let refused =
         backend.release(&claim.name, claim.owner).await.expect_err("it cannot be changed");

@@ -33,16 +33,17 @@ impl faults::Harness for Faults {
         unreachable!("its waiters poll")
     }
 
-    /// Registers stay for two days, and hold nothing.
+    /// Registers stay for two days, without a hold.
     async fn until_nothing_is_left(server: &Memcached) {
         let backend = Self::connect_at(server.addr()).await;
         assert_eq!(backend.expect_admin().list("", 100).await.expect("an answer"), []);
     }
 }
 
-// All but three. No cache keeps its holds through a restart (`c22_a_hold_and_its_token_survive_a_restart`,
-// `a_waiter_outlives_a_restart_of_the_server`). And an acquire is two requests here: without the reply to
-// the first, the second is not sent (`c19_an_acquire_whose_reply_was_lost_is_taken_back`).
+// Three cases are left out. A cache keeps no holds through a restart
+// (`c22_a_hold_and_its_token_survive_a_restart`, `a_waiter_outlives_a_restart_of_the_server`). And an acquire is
+// two requests here: without the reply to the first, the second is not sent
+// (`c19_an_acquire_whose_reply_was_lost_is_taken_back`).
 lock_testkit::test_faults!(Faults:
     c17_a_stopped_server_delays_no_call_beyond_its_time_out
     c17_a_dead_server_delays_no_call_beyond_its_time_out

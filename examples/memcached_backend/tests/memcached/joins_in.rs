@@ -47,7 +47,7 @@ async fn c49_a_connector_opens_it_with_a_prefix() {
     assert!(!format!("{secret} {secret:?}").contains("pa55word"), "{secret:?}");
 }
 
-/// C15: a server that is away is told as such.
+/// C15: the error for a server that is down says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_server_that_is_away_may_come_back() {
     let port = lock_testkit::servers::free_port();

@@ -1,4 +1,4 @@
-//! The backend on a real Memcached.
+//! Tests of the backend on a real Memcached.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Acts of many clients at the same moment, and the length of a hold.
+//! Requests of many clients at the same time, and the length of a hold.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ async fn is_granted(client: &MemcachedBackend, claim: &Claim) -> bool {
     matches!(client.acquire(claim, None).await.expect("an answer"), Attempt::Granted(_))
 }
 
-/// C14, S3: of many that ask at once for a lock that was held before, one is granted it.
+/// C14, S3: of many simultaneous requests for a lock that was held before, one is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_one_of_many_at_once_is_granted() {
     let clients = join_all((0..CLIENTS).map(|_| client())).await;
@@ -48,7 +48,7 @@ async fn s3_one_of_many_at_once_is_granted() {
     }
 }
 
-/// C19: an attempt and its withdrawal at once leave nothing, whichever comes first.
+/// C19: an attempt and its simultaneous withdrawal leave nothing, in either order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_an_attempt_beside_its_withdrawal_takes_nothing() {
     let (one, other) = (client().await, client().await);
@@ -63,8 +63,8 @@ async fn c19_an_attempt_beside_its_withdrawal_takes_nothing() {
     }
 }
 
-/// C4, C28: whatever the moment of the server's second, a hold lasts for the TTL that was granted, and two
-/// seconds more at the most.
+/// C4, C28: at any fraction of the server's second, a hold lasts for the granted TTL, and at most two seconds
+/// longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c04_a_hold_lasts_for_what_was_granted() {
     for lasted in join_all((0..20).map(|i| lasted(Duration::from_millis(100) * i))).await {
@@ -76,7 +76,7 @@ async fn c04_a_hold_lasts_for_what_was_granted() {
     }
 }
 
-/// Length of a hold that nobody renewed.
+/// Length of a hold without renewals.
 struct Lasted {
     ttl: Duration,
     at_least: Duration,

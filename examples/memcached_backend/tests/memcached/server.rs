@@ -1,4 +1,4 @@
-//! A Memcached server of one's own, which ends with the test.
+//! A Memcached server for tests, which ends with the test.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -22,20 +22,20 @@ pub(crate) struct Memcached {
 }
 
 impl Memcached {
-    /// The server that all tests use which leave it as they found it.
+    /// Returns the server of all tests that leave it unchanged.
     pub(crate) async fn shared() -> &'static Self {
         static SHARED: OnceCell<Memcached> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::start(&[])).await
     }
 
-    /// A server of one's own.
+    /// Starts a server.
     pub(crate) async fn start(options: &[&str]) -> Self {
         require("memcached", "memcached", "memcached");
         let folder = tempfile::tempdir().expect("a folder");
         let options: Vec<_> = options.iter().map(ToString::to_string).collect();
         loop {
             let address = (Ipv4Addr::LOCALHOST, free_port()).into();
-            // Another process may have taken the port meanwhile.
+            // Another process may have taken the port.
             if let Some(process) = launched(address, &options, &folder).await {
                 return Self { address, options, process, folder };
             }
@@ -46,7 +46,7 @@ impl Memcached {
         url_at(self.address)
     }
 
-    /// Returns the reply to a line, up to a line that ends a reply.
+    /// Returns the reply to a line, up to the line that ends the reply.
     pub(crate) async fn say(&self, line: &str) -> String {
         let stream = TcpStream::connect(self.address).await.expect("a connection");
         let mut stream = BufReader::new(stream);
@@ -59,7 +59,7 @@ impl Memcached {
         reply.trim_end().to_owned()
     }
 
-    /// One of its statistics.
+    /// Returns one of its statistics.
     pub(crate) async fn stat(&self, key: &str) -> String {
         let stats = self.say("stats").await;
         let value = stats.lines().find_map(|line| line.strip_prefix(&format!("STAT {key} ")));
@@ -73,7 +73,7 @@ pub(crate) fn url_at(address: SocketAddr) -> String {
 
 /// Returns the server once it listens; `None` if it ended instead.
 async fn launched(address: SocketAddr, options: &[String], folder: &TempDir) -> Option<Tethered> {
-    // The server does not run as root unless it is told to.
+    // The server refuses to run as root without this option.
     let (host, port) = (address.ip().to_string(), address.port().to_string());
     let always = ["-l", &host, "-p", &port, "-U", "0", "-u", "root"].map(str::to_owned);
     let args = [&always[..], options].concat();
@@ -102,7 +102,7 @@ impl Server for Memcached {
         self.process.end();
     }
 
-    /// Without its data: it has none.
+    /// A restart loses all data.
     async fn restart(&mut self) {
         self.kill();
         let process = launched(self.address, &self.options, &self.folder).await;
