@@ -1,5 +1,5 @@
-//! Checks which public types cross threads, move after they were polled, and are seen after a panic. A type that lost
-//! such a trait does not compile here.
+//! Checks which public types cross threads, move after they were polled, and may be used after a panic. If a type
+//! loses such a trait, this file does not compile.
 
 use std::panic::{RefUnwindSafe, UnwindSafe};
 
@@ -19,7 +19,7 @@ use lock_core::{
 /// Traits of every public type.
 fn is_ordinary<T: Send + Sync + Unpin>() {}
 
-/// Traits of plain data besides.
+/// Additional traits of plain data.
 fn is_plain<T: Send + Sync + Unpin + UnwindSafe + RefUnwindSafe>() {}
 
 macro_rules! all {

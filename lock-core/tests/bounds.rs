@@ -1,4 +1,4 @@
-//! R4: what a client keeps in memory is bounded by what it holds and waits for.
+//! R4: a client's memory is bounded by its holds and waits.
 
 #![allow(clippy::expect_used, clippy::panic)]
 #![cfg(target_os = "linux")]
@@ -19,7 +19,7 @@ fn resident() -> usize {
     kib.expect("a number") * KIB
 }
 
-/// One test, since both read the memory of the whole process.
+/// One test, since both parts read the memory of the whole process.
 #[tokio::test]
 async fn r4_memory_is_bounded_by_what_is_held_and_waited_for() {
     names_that_are_not_used_any_more_cost_nothing().await;

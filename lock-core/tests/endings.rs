@@ -1,4 +1,4 @@
-//! Remains when guards, clients and their runtimes end at the worst moment.
+//! Guards, clients and runtimes that end at the worst moment leave nothing behind.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -37,7 +37,7 @@ fn is_held(store: &MemoryBackend) -> bool {
     state.expect("an answer").holder().is_some()
 }
 
-/// C20: a shutdown that meets the drop of a guard on another thread returns when the hold is given back.
+/// C20: a shutdown during the drop of a guard on another thread returns once the hold is released.
 #[test]
 fn c20_a_shutdown_waits_for_a_guard_that_is_being_dropped() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
@@ -74,7 +74,7 @@ fn c20_a_shutdown_waits_for_a_guard_that_is_being_dropped() {
     }
 }
 
-/// C20: what was given back long ago does not make a shutdown wait for an acquisition that nobody polls.
+/// C20: a lock that was released long ago does not make a shutdown wait for an acquisition that nobody polls.
 #[tokio::test(start_paused = true)]
 async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
     let store = MemoryBackend::new();
@@ -92,7 +92,7 @@ async fn c20_a_shutdown_waits_no_longer_for_what_is_given_back() {
     assert!(asked.elapsed() < 3 * SECOND, "it took {:?}", asked.elapsed());
 }
 
-/// C19, C20: a shutdown leaves no request that could take the lock after it.
+/// C19, C20: after a shutdown, no request is left that could take the lock.
 #[tokio::test(start_paused = true)]
 async fn c19_a_shutdown_refuses_what_comes_late() {
     let (client, faulty, store) = faulty_client();
@@ -104,8 +104,8 @@ async fn c19_a_shutdown_refuses_what_comes_late() {
     drop(guard);
 }
 
-/// C20: a shutdown does by itself what the client's own runtime, which nobody drives any more, was woken
-/// for.
+/// C20: a shutdown does the work for which the client's own runtime was woken, if nobody drives that runtime any
+/// more.
 #[test]
 fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
     let (still, busy, store) = (runtime(), runtime(), MemoryBackend::new());
@@ -114,7 +114,7 @@ fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
     let _held = busy.block_on(other.acquire(request)).expect("a free lock");
     still.block_on(async {
         client.acquire("a").await.expect("free").release().await.expect("held to the end");
-        // The tasks of the client wait for work now.
+        // The tasks of the client are idle now.
         sleep(SECOND / 20).await;
     });
     busy.block_on(async {
@@ -132,8 +132,8 @@ fn c20_a_shutdown_does_the_work_of_a_runtime_that_stands_still() {
     });
 }
 
-/// C47, S8: a hold that was in force when its release began is no loss, though the lease ended before the
-/// server could be heard.
+/// C47, S8: a hold that was in force when its release began is not lost, even if the lease ended before the
+/// server's answer arrived.
 #[tokio::test(start_paused = true)]
 async fn c47_a_release_that_outlasts_its_lease_is_no_loss() {
     let (client, faulty, _) = faulty_client();
@@ -142,7 +142,7 @@ async fn c47_a_release_that_outlasts_its_lease_is_no_loss() {
     guard.release().await.expect("it was held when the release began");
 }
 
-/// C10, S5: a guard that lost its hold leaves alone the hold of a later guard of the same lease.
+/// C10, S5: a guard that lost its hold does not affect the hold of a later guard of the same lease.
 #[tokio::test(start_paused = true)]
 async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     let (client, faulty, store) = faulty_client();
@@ -151,7 +151,8 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     let text = lease.expect("a free lock").detach().expect("held").export();
     for releases in [false, true] {
         let lost = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");
-        // Extended on the server, and the answer lost: so it is held there longer than here.
+        // Extended on the server, but the answer is lost: so the server keeps the hold longer than this client
+        // believes.
         faulty.always(Operation::Extend, Fault::SilenceAfter);
         lost.lost().await;
         faulty.heal();
@@ -166,7 +167,7 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     }
 }
 
-/// C12: a client that has a runtime of its own renews there, though the runtime that acquired is gone.
+/// C12: a client with its own runtime renews there, even if the runtime that acquired is gone.
 #[test]
 fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {
     let lasting = Builder::new_multi_thread().worker_threads(1).enable_all().build();

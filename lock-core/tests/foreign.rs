@@ -1,4 +1,4 @@
-//! C49: what somebody else has put in the place of a lock.
+//! C49: foreign content in the place of a lock.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -9,7 +9,7 @@ use lock_core::{Health, LockClient, LockError, LockName, LockRequest, MemoryBack
 use lock_testkit::{Faulty, Foreign, Operation};
 use tokio::time::Instant;
 
-/// A client of a store in which this stands in the place of a lock, whose name it is.
+/// Returns a client of a store with this content in the place of a lock, and the lock's name.
 fn store_with(foreign: Foreign) -> (LockClient, Faulty, LockName) {
     let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
     let name = LockName::new("stock:42").expect("a name");

@@ -1,4 +1,5 @@
-//! Memory of a hold, by the allocator's own count. It counts the whole process: one test alone.
+//! Memory of a hold, counted by the allocator. The count covers the whole process, so this program has only one
+//! test.
 
 use std::alloc::System;
 
@@ -10,7 +11,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const HOLDS: usize = 10_000;
 
-/// The store's own record of a hold included, since it is of this process.
+/// Includes the store's own record of a hold, which is in this process.
 const AT_MOST: usize = 2_560;
 
 #[tokio::test]

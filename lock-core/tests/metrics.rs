@@ -9,7 +9,7 @@ use lock_core::{ClientOptions, LockClient, LockRequest, MemoryBackend};
 use lock_testkit::{Fault, Faulty, Operation};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
-/// The metrics of this thread: each as its name and labels, with its value.
+/// The metrics of this thread: names, labels and values.
 struct Counts(Snapshotter);
 
 impl Counts {
@@ -61,7 +61,7 @@ fn client(store: &MemoryBackend) -> LockClient {
     LockClient::with_options(store.clone(), options)
 }
 
-/// The first loss of a series that was not there before is no increase to Prometheus.
+/// To Prometheus, the first loss is no increase unless the series existed before.
 #[tokio::test(start_paused = true)]
 async fn each_counter_is_there_before_its_first_count() {
     let (counts, _recording) = Counts::new();

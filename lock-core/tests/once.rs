@@ -1,4 +1,4 @@
-//! C41, C42: a job that one of several runs, in virtual time.
+//! C41, C42: a job that one of several clients runs, in virtual time.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -18,7 +18,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// For how long most runs keep others out.
+/// Time for which most runs keep others out.
 const SPAN: Duration = Duration::from_secs(600);
 
 fn faulty_client() -> (LockClient, Faulty, LockClient) {
@@ -60,7 +60,7 @@ async fn c41_a_long_run_lets_others_in_at_its_end() {
     assert!(other.try_acquire("job").await.expect("an answer").is_some());
 }
 
-/// C41: a run that is cancelled, that fails or that panics keeps others out as well.
+/// C41: a run that is cancelled, fails or panics keeps others out as well.
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_does_not_end_well_keeps_others_out() {
     let store = MemoryBackend::new();
@@ -82,7 +82,7 @@ async fn c41_a_run_that_does_not_end_well_keeps_others_out() {
     assert!(until_free(&other).await >= SPAN - SECOND);
 }
 
-/// C41: whatever the server said to the end of the run, the janitor goes on, and lets nobody in early.
+/// C41: after any answer of the server to the end of the run, the janitor goes on, and lets nobody in early.
 #[tokio::test(start_paused = true)]
 async fn c41_the_janitor_lets_nobody_in_early() {
     for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::SilenceAfter] {
@@ -98,7 +98,7 @@ async fn c41_the_janitor_lets_nobody_in_early() {
     }
 }
 
-/// C41, C19: a claim of which a request may come late is withdrawn, and keeps others out all the same.
+/// C41, C19: a claim with a request that may arrive late is withdrawn, and still keeps others out.
 #[tokio::test(start_paused = true)]
 async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
     let (client, faulty, other) = faulty_client();
@@ -112,10 +112,10 @@ async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
     assert!(late.is_err(), "{late:?}");
 }
 
-/// C41: a process that dies keeps others out for the span, and for its TTL if that is longer.
+/// C41: a process that dies keeps others out for the span, or for its TTL if that is longer.
 #[tokio::test(start_paused = true)]
 async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
-    // Lifetime; the span after which others may get in, and the latest delay after it.
+    // Lifetime; the earliest time after which others may get in, and the latest delay after it.
     for (lived, least, most) in [
         (Duration::ZERO, SPAN, SPAN + SECOND),
         (SPAN / 2, SPAN, SPAN + 31 * SECOND),
@@ -135,13 +135,13 @@ async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
     }
 }
 
-/// C41, C19: a grant that nobody learned of costs one TTL, and not the span.
+/// C41, C19: a grant whose answer was lost costs one TTL, not the span.
 #[tokio::test(start_paused = true)]
 async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl() {
     for fault in [Fault::SilenceAfter, Fault::ReplyLost] {
         let (client, faulty, other) = faulty_client();
         faulty.always(Operation::Acquire, fault);
-        // The process is gone before it can take anything back.
+        // The process ends before it can take anything back.
         faulty.always(Operation::Withdraw, Fault::Silence);
         let unknown = client.once("job").at_least(SPAN).ttl(30 * SECOND).begin().await;
         assert!(unknown.is_err(), "{unknown:?}");
@@ -150,7 +150,7 @@ async fn c41_a_grant_that_nobody_learned_of_costs_one_ttl() {
     }
 }
 
-/// C41, C19: a run that could not begin keeps nobody out, whether it failed or was given up.
+/// C41, C19: a run that did not begin keeps nobody out, whether it failed or was given up.
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
     for fault in [Fault::Silence, Fault::SilenceAfter, Fault::RequestLost, Fault::ReplyLost] {
@@ -165,7 +165,7 @@ async fn c41_a_run_that_did_not_begin_keeps_nobody_out() {
     }
 }
 
-/// C41, C19: the janitor does not forget a run that may have begun on the server before the span is over.
+/// C41, C19: a run that may have begun on the server is not forgotten by the janitor before the span is over.
 #[tokio::test(start_paused = true)]
 async fn c41_what_may_have_been_taken_for_the_span_is_given_back_in_it() {
     let (client, faulty, other) = faulty_client();
@@ -197,7 +197,7 @@ async fn c41_a_loss_is_noticed_at_the_pace_of_the_ttl() {
     }
 }
 
-/// C41, C13: a run that hangs is dropped when its bound is over, at the latest one TTL later.
+/// C41, C13: a run that hangs is dropped after its bound, at the latest one TTL later.
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_hangs_loses_the_lock() {
     let locks = LockClient::new(MemoryBackend::new());
@@ -210,7 +210,7 @@ async fn c41_a_run_that_hangs_loses_the_lock() {
     assert!(next.ran().is_some(), "what was lost is not recorded");
 }
 
-/// C41, C13: also within its span, to the end of which others are kept out.
+/// C41, C13: the bound also holds within the span, for which others stay out.
 #[tokio::test(start_paused = true)]
 async fn c41_a_bound_ends_a_run_within_its_span() {
     for ttl in [30 * SECOND, 3 * MINUTE] {
@@ -228,7 +228,7 @@ async fn c41_a_bound_ends_a_run_within_its_span() {
     }
 }
 
-/// C41: a run that is handed on keeps others out for what is left of its span, wherever it ends.
+/// C41: a run that is handed on keeps others out for the rest of its span, on every client.
 #[tokio::test(start_paused = true)]
 async fn c41_a_run_that_is_handed_on_keeps_others_out() {
     let store = MemoryBackend::new();
@@ -248,7 +248,7 @@ async fn c41_a_run_that_is_handed_on_keeps_others_out() {
     }
 }
 
-/// C42: of a run that was evicted nothing is recorded, though its work ended well.
+/// C42: an evicted run is not recorded, even if its work succeeded.
 #[tokio::test(start_paused = true)]
 async fn c42_a_run_that_lost_its_lock_is_not_recorded() {
     let store = MemoryBackend::new();
@@ -264,11 +264,11 @@ async fn c42_a_run_that_lost_its_lock_is_not_recorded() {
     assert!(next.ran().is_some(), "a run that lost its lock is not to be recorded");
 }
 
-/// C42: a run that was recorded between the first look and the grant is found, and gives the lock back.
+/// C42: a run that was recorded between the first look and the grant is found, and the lock is released.
 #[tokio::test(start_paused = true)]
 async fn c42_a_run_that_was_recorded_in_between_is_done() {
     let (client, faulty, other) = faulty_client();
-    // The first look is answered late, with what was true before the other ran.
+    // The first look is answered late, with the state before the other client's run.
     faulty.once(Operation::Recorded, Fault::Late(SECOND));
     let late = client.once("job").at_least(SPAN).occurrence("x").run(async |_| panic!("twice"));
     let first = async {
@@ -282,7 +282,7 @@ async fn c42_a_run_that_was_recorded_in_between_is_done() {
     assert!(until_free(&other).await <= SECOND, "what did not run keeps nobody out");
 }
 
-/// C42: a reply that was lost is asked for again, and the run is recorded.
+/// C42: after a lost reply the request is repeated, and the run is recorded.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_whose_reply_was_lost_is_repeated() {
     let (client, faulty, other) = faulty_client();
@@ -293,7 +293,7 @@ async fn c42_a_record_whose_reply_was_lost_is_repeated() {
     assert!(matches!(again, OnceOutcome::Done(_)), "{again:?}");
 }
 
-/// C42: a server that is away for a part of the TTL costs no record, and nobody gets in meanwhile.
+/// C42: a server that is down for a part of the TTL costs no record, and nobody gets in meanwhile.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {
     for fault in [Fault::Refused, Fault::RequestLost, Fault::ReplyLost, Fault::Silence] {
@@ -313,7 +313,7 @@ async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {
     }
 }
 
-/// C42: an outage of nearly a TTL, of which a renewal saves the hold at the last moment, costs no record.
+/// C42: an outage of nearly a TTL costs no record, if a renewal saves the hold at the last moment.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_is_tried_on_when_a_renewal_saves_the_hold() {
     let (client, faulty, _) = faulty_client();
@@ -356,7 +356,7 @@ async fn c42_a_run_is_unrecorded_at_the_deadline_and_not_before() {
     }
 }
 
-/// C42: what is refused for good is told at once.
+/// C42: a permanent refusal is reported at once.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_that_is_refused_is_told_at_once() {
     let (client, faulty, _) = faulty_client();
@@ -368,7 +368,7 @@ async fn c42_a_record_that_is_refused_is_told_at_once() {
     assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
 }
 
-/// C42, C16, S8: a run whose record had no answer, and whose hold is over since, is recorded all the same.
+/// C42, C16, S8: a run is recorded even if its record had no answer and its hold has ended since.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_without_an_answer_stands_after_the_loss() {
     let (client, faulty, other) = faulty_client();
@@ -382,7 +382,7 @@ async fn c42_a_record_without_an_answer_stands_after_the_loss() {
     assert!(matches!(guard.release().await, Err(LockError::Lost { .. })));
 }
 
-/// C42: a record is kept for a week, unless it is said otherwise.
+/// C42: by default a record is kept for a week.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_is_kept_for_a_week() {
     let locks = LockClient::new(MemoryBackend::new());
@@ -394,7 +394,7 @@ async fn c42_a_record_is_kept_for_a_week() {
     assert!(once().await.expect("an answer").ran().is_some(), "it is forgotten");
 }
 
-/// C41, C42: what is not valid is refused before anything is sent.
+/// C41, C42: invalid input is refused before anything is sent.
 #[tokio::test]
 async fn c41_a_bad_run_is_refused_before_any_io() {
     let (client, faulty, _) = faulty_client();
@@ -425,7 +425,7 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
     assert_eq!(calls, [0, 0]);
 }
 
-/// C42: a hold beside which others may hold is no run, and to ask for its record costs it nothing.
+/// C42: a shared hold is not a run, and asking for its record does not affect it.
 #[tokio::test(start_paused = true)]
 async fn c42_a_hold_that_is_not_exclusive_is_not_recorded() {
     let locks = LockClient::new(MemoryBackend::new());

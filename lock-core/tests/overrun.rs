@@ -1,4 +1,4 @@
-//! C13, C47: work that keeps its thread past the deadline ends after the loss, and nobody could drop it.
+//! C13, C47: work that blocks its thread past the deadline ends after the loss, since nothing could drop it.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use lock_core::{
 
 const TTL: Duration = Duration::from_secs(30);
 
-/// A client, and the clock that it reads.
+/// Returns a client, and the clock that it reads.
 fn client() -> (LockClient, Arc<FakeClock>) {
     let clock = Arc::new(FakeClock::new());
     let options = ClientOptions::new().clock(clock.clone()).ttl(TTL);
@@ -25,7 +25,7 @@ fn assert_lost<T: std::fmt::Debug>(result: &Result<T, LockError>) {
     assert!(is_lost, "the loss is to be told, and this was: {result:?}");
 }
 
-/// The value comes back, and apart from it the loss.
+/// Asserts that the value is returned, and separately the loss.
 fn assert_kept_and_lost(finished: Finished<i32>) {
     assert_eq!(finished.value, 42);
     assert_lost(&finished.hold);

@@ -1,5 +1,5 @@
-//! A panic in a backend, a metrics recorder, a tracing layer or a clock costs no hold its renewals, and no lock its
-//! release. A runtime that does not run the tasks of a client is told at the next acquisition.
+//! A panic in a backend, a metrics recorder, a tracing layer or a clock prevents no renewal and no release. A
+//! runtime that does not run the tasks of a client is reported at the next acquisition.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -37,7 +37,7 @@ async fn until_free(client: &LockClient, name: &str) {
     .await;
 }
 
-/// C12: a renewal whose code panics is one that failed: each hold of its batch is asked for alone, and renewing goes on.
+/// C12: a renewal that panics counts as failed: each hold of its batch is renewed alone, and renewing goes on.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_the_backend_costs_no_hold_its_renewals() {
     let (client, faulty) = faulty_client();
@@ -63,7 +63,7 @@ async fn c08_a_loss_by_panics_names_them() {
     assert!(error.contains("the backend panicked: a panic of the test"), "{error}");
 }
 
-/// C16: an acquisition asks again after a panic, and so does the head of the line behind it.
+/// C16: an acquisition retries after a panic, and so does the head of a queue.
 #[tokio::test(start_paused = true)]
 async fn c16_a_panic_of_the_backend_costs_no_acquisition() {
     let (client, faulty) = faulty_client();
@@ -77,7 +77,7 @@ async fn c16_a_panic_of_the_backend_costs_no_acquisition() {
     until_free(&client, "a").await;
 }
 
-/// C20: the janitor asks again.
+/// C20: the janitor retries after a panic.
 #[tokio::test(start_paused = true)]
 async fn c20_a_panic_of_the_backend_costs_no_release() {
     let (client, faulty) = faulty_client();
@@ -88,7 +88,7 @@ async fn c20_a_panic_of_the_backend_costs_no_release() {
     until_free(&client, "a").await;
 }
 
-/// C12: a metrics recorder that panics costs its counts alone.
+/// C12: a metrics recorder that panics loses only its counts.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_a_recorder_costs_no_hold() {
     let broken = Arc::new(AtomicBool::new(false));
@@ -110,7 +110,7 @@ async fn c12_a_panic_of_a_recorder_costs_no_hold() {
     kept.release().await.expect("held to the end");
 }
 
-/// Panics at each event, once it is told to.
+/// Panics at each event, once enabled.
 struct Broken(Arc<AtomicBool>);
 
 impl Subscriber for Broken {
@@ -129,7 +129,7 @@ impl Subscriber for Broken {
     fn exit(&self, _: &Id) {}
 }
 
-/// C12: a tracing layer that panics costs its events alone.
+/// C12: a tracing layer that panics loses only its events.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_a_tracing_layer_costs_no_hold() {
     let broken = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ async fn c12_a_panic_of_a_tracing_layer_costs_no_hold() {
     until_free(&client, "a").await;
 }
 
-/// Panics when somebody sleeps by it, once it is told to, for one time.
+/// Panics once when it is asked to sleep, after it was enabled.
 #[derive(Debug, Default)]
 struct FragileClock(AtomicBool);
 
@@ -162,7 +162,7 @@ impl Clock for FragileClock {
     }
 }
 
-/// C12: the renewer itself goes on after a panic, with what it had under way.
+/// C12: the renewer continues after a panic, with its requests in flight.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_the_renewer_does_not_end_it() {
     let clock = Arc::new(FragileClock::default());
@@ -182,7 +182,7 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// C12: a lock that nobody would renew is not acquired. The runtime of the client's tasks has ended.
+/// C12: a lock that nobody would renew is not acquired. Here the runtime of the client's tasks has ended.
 #[test]
 fn c12_a_runtime_that_has_ended_is_told() {
     let ended = runtime();
@@ -196,7 +196,7 @@ fn c12_a_runtime_that_has_ended_is_told() {
     }
 }
 
-/// C12: a lock that nobody would renew is not acquired. Nobody drives the runtime of the client's tasks.
+/// C12: a lock that nobody would renew is not acquired. Here nobody drives the runtime of the client's tasks.
 #[test]
 fn c12_a_runtime_that_stands_still_is_told() {
     let (still, busy) = (runtime(), runtime());

@@ -1,4 +1,4 @@
-//! Passes a hold from one task of a client to the next, in every position.
+//! Tests of holds that pass from one task of a client to the next, at every position.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -41,7 +41,7 @@ impl Store {
     }
 
     async fn hold(&self) -> LockGuard {
-        // Other tokens can follow it this long after the last one.
+        // After this time more tokens can be reserved behind the last one.
         std::thread::sleep(Duration::from_millis(1));
         self.locks.acquire("a").await.expect("its turn comes")
     }
@@ -50,7 +50,8 @@ impl Store {
         self.faulty.calls(Operation::Acquire)
     }
 
-    /// The next holder, once `first` is released, and the one that waits behind it: so tokens are left.
+    /// Returns the next holder, after the release of `first`, and the waiter behind it: so reserved tokens are
+    /// left.
     async fn two_after(&self, first: LockGuard) -> (LockGuard, Waiting<'_>) {
         let mut second: Waiting<'_> = Box::pin(self.locks.acquire("a"));
         let mut third: Waiting<'_> = Box::pin(self.locks.acquire("a"));
@@ -63,7 +64,7 @@ impl Store {
         (second, third)
     }
 
-    /// Returns the outcome of `next`, which waits for its turn, once `first` is released.
+    /// Returns the outcome of `next`, which waits for its turn, after the release of `first`.
     async fn after<T>(&self, first: LockGuard, next: impl Future<Output = T>) -> T {
         tokio::join!(next, async {
             tokio::task::yield_now().await;
@@ -74,7 +75,7 @@ impl Store {
     }
 }
 
-/// C26: the server is asked once for a whole line, and each task has a guard and a token of its own.
+/// C26: one request to the server serves a whole local queue, and each task has its own guard and token.
 #[tokio::test(start_paused = true)]
 async fn c26_a_hold_passes_along_the_line_without_a_grant() {
     let (store, log) = (Store::new(), Mutex::new(Vec::new()));
@@ -94,7 +95,7 @@ async fn c26_a_hold_passes_along_the_line_without_a_grant() {
     assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
 }
 
-/// C26: tasks that come back to a hot lock cost no further request.
+/// C26: tasks that return to a hot lock cost no further request.
 #[tokio::test(start_paused = true)]
 async fn c26_a_hold_passes_to_tasks_that_come_back() {
     let store = Store::new();
@@ -110,7 +111,7 @@ async fn c26_a_hold_passes_to_tasks_that_come_back() {
     assert_eq!(store.faulty.calls(Operation::Release), 2, "one reserves, and the last one ends it");
 }
 
-/// C26: a client keeps a lock for 64 passes at the most while another waits.
+/// C26: a client keeps a lock for at most 64 passes while another client waits.
 #[tokio::test(start_paused = true)]
 async fn c26_a_line_yields_to_other_clients_after_64_passes() {
     let (store, served) = (Store::new(), Mutex::new(0));
@@ -136,7 +137,7 @@ async fn c26_a_line_yields_to_other_clients_after_64_passes() {
     assert!((1..=65).contains(&served), "{served} went before the other client");
 }
 
-/// C26: a client keeps a lock for 20 ms at the most while another waits, however many tokens are left.
+/// C26: a client keeps a lock for at most 20 ms while another client waits, however many tokens are left.
 #[tokio::test(start_paused = true)]
 async fn c26_a_line_yields_to_other_clients_after_20_ms() {
     let store = Store::new();
@@ -154,7 +155,7 @@ async fn c26_a_line_yields_to_other_clients_after_20_ms() {
     third.await.expect("its turn comes").release().await.expect("held to the end");
 }
 
-/// A client may do without it.
+/// A client may disable passing.
 #[tokio::test(start_paused = true)]
 async fn a_client_without_local_hand_off_asks_for_each_grant() {
     let store = Store::with_options(ClientOptions::new().local_hand_off(false));
@@ -164,7 +165,7 @@ async fn a_client_without_local_hand_off_asks_for_each_grant() {
     assert_eq!(store.grants_asked(), 2);
 }
 
-/// C28: a hold is not passed to one that asked for a shorter TTL: others would wait for longer if it died.
+/// C28: a hold does not pass to a task with a shorter TTL: if that task died, others would wait longer.
 #[tokio::test(start_paused = true)]
 async fn c28_a_waiter_with_a_shorter_ttl_is_granted_its_own_hold() {
     let store = Store::new();
@@ -193,7 +194,7 @@ async fn c05_a_hold_that_is_nearly_over_is_not_passed_on() {
     assert_eq!(store.grants_asked(), 2);
 }
 
-/// C10: a hold that was lost is not passed on, though tokens are left.
+/// C10: a lost hold does not pass on, even if tokens are left.
 #[tokio::test(start_paused = true)]
 async fn c10_a_lost_hold_is_not_passed_on() {
     let store = Store::new();
@@ -208,7 +209,7 @@ async fn c10_a_lost_hold_is_not_passed_on() {
     assert_eq!(store.grants_asked(), 2, "by a grant of its own");
 }
 
-/// C12: a hold that was passed on is renewed, and can be extended, under the server's token.
+/// C12: a passed hold is renewed, and can be extended, under the server's token.
 #[tokio::test(start_paused = true)]
 async fn c12_a_hold_that_was_passed_on_is_renewed() {
     let store = Store::new();
@@ -222,7 +223,7 @@ async fn c12_a_hold_that_was_passed_on_is_renewed() {
     second.release().await.expect("held to the end");
 }
 
-/// A lease that was passed on can be handed to another client, with its own token.
+/// The lease of a passed hold can be handed to another client, with its own token.
 #[tokio::test(start_paused = true)]
 async fn c12_a_lease_that_was_passed_on_is_attached_elsewhere() {
     let store = Store::new();
@@ -240,7 +241,8 @@ async fn c12_a_lease_that_was_passed_on_is_attached_elsewhere() {
     guard.release().await.expect("held to the end");
 }
 
-/// C19: whoever of the line leaves, and however, the hold goes to the next, and to the server at last.
+/// C19: if any waiter of a local queue leaves, in any way, the hold goes to the next, and at last back to the
+/// server.
 #[tokio::test(start_paused = true)]
 async fn c19_waiters_that_leave_keep_no_hold() {
     for leaves in 0..3 {
@@ -253,7 +255,7 @@ async fn c19_waiters_that_leave_keep_no_hold() {
         }
         std::thread::sleep(Duration::from_millis(1));
         first.release().await.expect("held to the end");
-        // The head was passed the hold, and did not look yet.
+        // The hold has passed to the head, which has not been polled since.
         waiters[leaves] = None;
         for waiter in waiters.into_iter().flatten() {
             waiter.await.expect("its turn comes").release().await.expect("held to the end");
@@ -263,7 +265,7 @@ async fn c19_waiters_that_leave_keep_no_hold() {
     }
 }
 
-/// C19: the last of a line gives back what it was passed, and did not take.
+/// C19: the last waiter of a local queue releases a hold that passed to it, if it does not take it.
 #[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_is_passed_to_one_that_leaves_is_given_back() {
     let store = Store::new();
@@ -281,7 +283,7 @@ async fn c19_a_hold_that_is_passed_to_one_that_leaves_is_given_back() {
     guard.release().await.expect("held to the end");
 }
 
-/// C20: a guard that is dropped passes its hold on as well, once tokens are reserved.
+/// C20: dropping a guard also passes its hold on, once tokens are reserved.
 #[tokio::test(start_paused = true)]
 async fn c20_a_dropped_guard_passes_its_hold_on() {
     let store = Store::new();
@@ -297,7 +299,7 @@ async fn c20_a_dropped_guard_passes_its_hold_on() {
     third.release().await.expect("held to the end");
 }
 
-/// C20: a shutdown that meets a hold on its way gives it back.
+/// C20: a shutdown during a pass releases the hold.
 #[tokio::test(start_paused = true)]
 async fn c20_a_shutdown_gives_back_what_is_on_its_way() {
     let store = Store::new();
@@ -312,7 +314,7 @@ async fn c20_a_shutdown_gives_back_what_is_on_its_way() {
     assert!(other.try_acquire("a").await.expect("an answer").is_some(), "it was left behind");
 }
 
-/// C19: a guard whose end is in doubt ends the turn, and leaves nothing.
+/// C19: a guard whose release is uncertain ends the turn, and leaves nothing.
 #[tokio::test(start_paused = true)]
 async fn c19_a_reservation_in_doubt_ends_the_turn() {
     for fault in [Fault::ReplyLost, Fault::RequestLost, Fault::SilenceAfter, Fault::Refused] {
@@ -321,7 +323,7 @@ async fn c19_a_reservation_in_doubt_ends_the_turn() {
         store.faulty.once(Operation::Release, fault);
         let second = async { store.locks.acquire("a").await.expect("its turn comes") };
         let second = store.after(first, second).await;
-        // A request in doubt may come late, and would end the hold of the next: so the turn ends.
+        // An uncertain request may arrive late, and would end the hold of the next task: so the turn ends.
         assert!(second.is_held() && store.grants_asked() > 1, "{fault:?}");
         second.release().await.expect("held to the end");
         let other = LockClient::new(store.memory.clone());

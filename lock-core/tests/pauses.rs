@@ -1,4 +1,4 @@
-//! Clients whose runtime or process does not run all the time.
+//! Clients whose runtime or process is paused at times.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -15,14 +15,14 @@ fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// C18: the pauses of an endless wait are no outage of the server, however impatient the client.
+/// C18: pauses during an endless wait are no outage of the server, even with short limits.
 #[tokio::test]
 async fn c18_an_endless_wait_outlasts_its_own_pauses() {
     let store = MemoryBackend::new();
     let holder = LockClient::new(store.clone());
     let guard = holder.acquire("a").await.expect("a free lock");
     let faulty = Faulty::new(std::sync::Arc::new(store));
-    // A look at the server each second, and outages borne for half of that.
+    // Looks at the server once a second, and tolerates outages for half of that.
     faulty.always(Operation::Acquire, Fault::Late(Duration::from_millis(1)));
     let options = ClientOptions::new().request_timeout(Duration::from_millis(100));
     let waiter = LockClient::with_options(faulty.clone(), options);
@@ -37,7 +37,7 @@ async fn c18_an_endless_wait_outlasts_its_own_pauses() {
     next.expect("its turn").release().await.expect("an answer");
 }
 
-/// C20: a shutdown needs nobody to drive the runtime of the client's tasks.
+/// C20: a shutdown works even if nobody drives the runtime of the client's tasks.
 #[test]
 fn c20_shutdown_needs_no_other_runtime() {
     let (store, idle, busy) = (MemoryBackend::new(), runtime(), runtime());

@@ -1,4 +1,4 @@
-//! Locks behind a prefix keep the whole contract too.
+//! Locks behind a prefix obey the whole contract too.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -47,7 +47,7 @@ async fn c01_a_name_that_is_too_long_with_its_prefix_is_invalid() {
     shop.acquire(longest).await.expect("a free lock").release().await.expect("it was held");
 }
 
-/// A prefix of a prefix begins with the one that is nearer to the store.
+/// With two prefixes, the one nearer to the store comes first.
 #[tokio::test]
 async fn c49_prefixes_are_put_before_each_other() {
     let store = MemoryBackend::new();

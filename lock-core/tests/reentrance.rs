@@ -1,4 +1,4 @@
-//! C43: requests that share one hold, and the warning of those that do not.
+//! C43: requests that share one hold, and the warning about those that do not.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use tokio::time::{sleep, timeout};
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A client whose requests take 10 ms, and one of the same store whose requests take no time.
+/// Returns a client whose requests take 10 ms, and a client of the same store whose requests take no time.
 fn clients() -> (LockClient, Faulty, LockClient) {
     let memory = MemoryBackend::new();
     let faulty = Faulty::new(Arc::new(memory.clone()));
@@ -37,7 +37,7 @@ async fn is_held(observer: &LockClient) -> bool {
     observer.admin().inspect("a").await.expect("an answer").holder().is_some()
 }
 
-/// C43: a repeat costs no request, and whichever guard goes last gives the lock back, however each goes.
+/// C43: a repeated request costs nothing, and the last guard releases the lock, however each guard ends.
 #[tokio::test(start_paused = true)]
 async fn c43_the_last_guard_gives_the_lock_back() {
     for first_to_go in [0, 1, 2] {
@@ -70,7 +70,7 @@ async fn c43_others_do_not_share() {
     assert!(locks.try_acquire(request(&clone)).await.expect("an answer").is_some());
 }
 
-/// C43: those that ask at once come to share one hold, whoever of them is cancelled and when.
+/// C43: simultaneous requests share one hold, even if any of them is cancelled at any time.
 #[tokio::test(start_paused = true)]
 async fn c43_who_asks_at_once_depends_on_nobody() {
     for (cancelled, holds_for) in (0..45).flat_map(|at| [(at, 0), (at, 17)]) {
@@ -94,7 +94,7 @@ async fn c43_who_asks_at_once_depends_on_nobody() {
     }
 }
 
-/// C19, C43: all of those that ask at once are cancelled, in each position.
+/// C19, C43: all simultaneous requests are cancelled, in each order.
 #[tokio::test(start_paused = true)]
 async fn c43_what_is_cancelled_anywhere_leaves_no_lock() {
     for cancelled in 0..30 {
@@ -106,7 +106,7 @@ async fn c43_what_is_cancelled_anywhere_leaves_no_lock() {
     }
 }
 
-/// C10, C43: a loss is that of all guards, and the next request acquires the lock anew.
+/// C10, C43: a loss affects all guards, and the next request acquires the lock again.
 #[tokio::test(start_paused = true)]
 async fn c43_a_loss_is_that_of_all_guards() {
     let (locks, _, other) = clients();
@@ -130,7 +130,7 @@ async fn c43_a_loss_is_that_of_all_guards() {
     is_free(&other, "at the end").await;
 }
 
-/// C43: the hold has the longest TTL of the requests, also after the guard that asked for it went.
+/// C43: the hold has the longest TTL of the requests, even after the guard with that TTL ended.
 #[tokio::test(start_paused = true)]
 async fn c43_the_longest_ttl_counts() {
     let (locks, _, _) = clients();
@@ -147,7 +147,7 @@ async fn c43_the_longest_ttl_counts() {
     assert!(outer.is_held() && left > 35 * SECOND, "{left:?}");
 }
 
-/// C43: what other guards hold is not taken from them: the lease stays, and so does the server's hold.
+/// C43: other guards keep their hold: the lease stays, and so does the server's hold.
 #[tokio::test(start_paused = true)]
 async fn c43_a_hold_that_is_shared_is_neither_detached_nor_ended() {
     let (locks, _, other) = clients();
@@ -163,7 +163,7 @@ async fn c43_a_hold_that_is_shared_is_neither_detached_nor_ended() {
     sleep(10 * SECOND).await;
     let lease = guards.remove(0).detach().expect("the last may");
     assert!(is_held(&other).await);
-    // The lease is no part of a shared hold any more.
+    // The lease is not part of a shared hold any more.
     assert!(locks.try_acquire(request(&me)).await.expect("an answer").is_none());
     locks.attach(lease).await.expect("it is held").release().await.expect("it was held");
     is_free(&other, "after the release").await;
@@ -182,7 +182,7 @@ async fn c43_a_shutdown_ends_a_shared_hold() {
     assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
 }
 
-/// C18: a request that does not wait is answered by what is known, though another of its kind waits.
+/// C18: a request that does not wait is answered from known facts, even if another one waits.
 #[tokio::test(start_paused = true)]
 async fn c43_a_request_keeps_its_own_wait() {
     let (locks, _, other) = clients();
@@ -198,7 +198,7 @@ async fn c43_a_request_keeps_its_own_wait() {
     }
 }
 
-/// C33, C43: a reader does not come to hold alone by asking again, and who holds alone may read.
+/// C33, C43: a reader does not get an exclusive hold by asking again, and an exclusive holder may read.
 #[tokio::test(start_paused = true)]
 async fn c43_a_hold_of_one_kind_is_none_of_another() {
     let (locks, _, other) = clients();
@@ -219,7 +219,7 @@ async fn c43_a_hold_of_one_kind_is_none_of_another() {
     is_free(&other, "after the writer").await;
 }
 
-/// C43: those that ask at once share one hold, also where the store would grant one to each.
+/// C43: simultaneous requests share one hold, even if the store would grant each its own.
 #[tokio::test(start_paused = true)]
 async fn c43_those_that_could_hold_beside_each_other_share_a_hold() {
     for kind in [LockRequest::shared, |request: LockRequest| request.permits(1, 8)] {

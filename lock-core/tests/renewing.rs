@@ -24,7 +24,7 @@ async fn held(client: &LockClient, name: &str, ttl: Duration) -> LockGuard {
     client.acquire(LockRequest::new(name).ttl(ttl)).await.expect("a free lock")
 }
 
-/// Counts how often it is asked for the time.
+/// Counts the readings of the clock.
 #[derive(Debug, Default)]
 struct CountingClock(AtomicUsize);
 
@@ -48,7 +48,7 @@ async fn r1_an_idle_client_sleeps() {
     let client = LockClient::with_options(MemoryBackend::new(), options);
     for _ in 0..3 {
         client.acquire("a").await.expect("a free lock").release().await.expect("an answer");
-        // The renewer notices when a renewal would be due that nothing is held any more.
+        // The renewer notices at the time of the next renewal that nothing is held any more.
         sleep(Duration::from_secs(30)).await;
         let looked = clock.0.load(Ordering::Relaxed);
         advance(Duration::from_secs(3600)).await;
@@ -76,8 +76,8 @@ fn r1_a_client_that_holds_a_lock_wakes_for_its_renewals_alone() {
         sleep(Duration::from_secs(10) * PERIODS).await;
         let woke = parks.load(Ordering::Relaxed) - before;
         assert!(guard.is_held(), "{guard:?}");
-        // Tokio wakes once for a new timer that is the next to fire, and up to three times on the way to one of 10 s. A
-        // step of 50 ms was 200.
+        // Tokio wakes once for a new timer that is the next to fire, and up to three times on the way to one of
+        // 10 s. With a step of 50 ms the count was 200.
         assert!(woke <= 5 * PERIODS as usize, "it woke {woke} times in {PERIODS} periods");
     });
 }
@@ -95,7 +95,7 @@ async fn c12_a_client_that_was_idle_renews_its_next_hold() {
     }
 }
 
-/// C6: a suspend of the machine counts, for holds taken before and after it.
+/// C6: a suspend of the machine counts, for holds acquired before and after it.
 #[tokio::test]
 async fn c06_a_hold_is_renewed_after_a_suspend() {
     let clock = Arc::new(FakeClock::new());
@@ -116,7 +116,7 @@ async fn c06_a_hold_is_renewed_after_a_suspend() {
     }
 }
 
-/// C12: holds that are not due cost nothing while another is renewed again and again.
+/// C12: holds that are not due cost nothing while another hold is renewed repeatedly.
 #[tokio::test]
 async fn c12_a_hold_costs_no_step_of_the_others() {
     const HOLDS: usize = 2000;
@@ -134,12 +134,12 @@ async fn c12_a_hold_costs_no_step_of_the_others() {
         eventually("it is renewed", LIMIT, async || short.deadline() != before).await;
         renewals += 1;
     }
-    // A step reads the clock for each hold that it looks at.
+    // A step reads the clock once for each hold that it checks.
     let looked = clock.0.load(Ordering::Relaxed) - looked;
     assert!(looked < HOLDS, "the clock was read {looked} times for {renewals} renewals");
 }
 
-/// C12: many holds go in one request, and what comes of it does not keep the runtime from its other tasks.
+/// C12: many holds are renewed in one request, and its answer does not block the runtime's other tasks.
 #[tokio::test(start_paused = true)]
 async fn c12_others_go_on_while_a_batch_is_renewed() {
     const HOLDS: usize = 100;
@@ -153,7 +153,7 @@ async fn c12_others_go_on_while_a_batch_is_renewed() {
     let (mut seen, mut at_a_stretch) = (0, 0);
     while seen < HOLDS {
         match seen {
-            // Whichever is due first takes the others along.
+            // The hold that is due first includes the others in its request.
             0 => advance(Duration::from_millis(10)).await,
             _ => yield_now().await,
         }

@@ -1,4 +1,4 @@
-//! C39: several locks at once, cancelled and failed at every point.
+//! C39: several locks at once, with cancellation and failure at every point.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -23,10 +23,10 @@ const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const NAMES: [&str; 3] = ["c", "a", "b"];
 
-/// For several locks, and for one.
+/// Operations for several locks, and for one.
 const ASKING: [Operation; 2] = [Operation::AcquireWhileFree, Operation::Acquire];
 
-/// A client whose requests take 10 ms, and one of the same store whose requests take no time.
+/// Returns a client whose requests take 10 ms, and a client of the same store whose requests take no time.
 fn clients() -> (LockClient, Faulty, LockClient) {
     let memory = MemoryBackend::new();
     let faulty = Faulty::new(Arc::new(memory.clone()));
@@ -44,7 +44,7 @@ async fn holds_nothing(observer: &LockClient, after: &str) {
     }
 }
 
-/// C19, C39: cancelled at each millisecond, with no lock held by others, and with each of them.
+/// C19, C39: cancellation at each millisecond, with all locks free, and with each one held by another.
 #[tokio::test(start_paused = true)]
 async fn c39_what_is_cancelled_anywhere_leaves_no_lock() {
     for held in [None, Some("a"), Some("b"), Some("c")] {
@@ -62,7 +62,7 @@ async fn c39_what_is_cancelled_anywhere_leaves_no_lock() {
     }
 }
 
-/// C39: whichever of the requests fails, everything is given back, and the error names the lock.
+/// C39: if any of the requests fails, everything is released, and the error names the lock.
 #[tokio::test(start_paused = true)]
 async fn c39_a_failure_anywhere_leaves_no_lock() {
     for failed in ["a", "b", "c"] {
@@ -78,7 +78,7 @@ async fn c39_a_failure_anywhere_leaves_no_lock() {
     }
 }
 
-/// C18, C39: the wait is one for all locks, and the error tells of all of it.
+/// C18, C39: there is one wait for all locks, and the error reports the whole of it.
 #[tokio::test(start_paused = true)]
 async fn c39_one_wait_bounds_all_locks() {
     let (locks, _, other) = clients();
@@ -97,7 +97,7 @@ async fn c39_one_wait_bounds_all_locks() {
     assert!(started.elapsed() < 5 * SECOND + 100 * MS, "{:?}", started.elapsed());
 }
 
-/// C39: what is lost while the next lock is waited for ends the acquisition at once.
+/// C39: a loss while waiting for the next lock ends the acquisition at once.
 #[tokio::test(start_paused = true)]
 async fn c39_a_loss_amid_the_acquisition_ends_it() {
     let (locks, _, other) = clients();
@@ -115,8 +115,8 @@ async fn c39_a_loss_amid_the_acquisition_ends_it() {
     holds_nothing(&other, "after a loss").await;
 }
 
-/// C13, C39: what is acquired is renewed for as long as the others are waited for; the bound on renewing
-/// counts from when all are held.
+/// C13, C39: acquired locks are renewed while the acquisition waits for the others; the bound on renewing counts
+/// from the time when all are held.
 #[tokio::test(start_paused = true)]
 async fn c39_what_is_acquired_is_renewed_while_the_rest_is_waited_for() {
     let (locks, _, other) = clients();
@@ -155,7 +155,7 @@ async fn c39_one_to_64_locks_are_acquired_at_once() {
     assert_eq!(ASKING.map(|operation| faulty.calls(operation)), [1, 0], "in one request");
 }
 
-/// C39: one that is busy is asked for alone, and those behind it are asked for together again.
+/// C39: a busy lock is requested alone, and the locks after it are again requested together.
 #[tokio::test(start_paused = true)]
 async fn c39_a_busy_lock_costs_a_request_of_its_own() {
     let (locks, faulty, other) = clients();
@@ -170,7 +170,7 @@ async fn c39_a_busy_lock_costs_a_request_of_its_own() {
     all.release().await.expect("held to the end");
 }
 
-/// C19, C39: whatever becomes of the request for several, and whenever it is cancelled, no lock is left.
+/// C19, C39: if a request for several fails or is cancelled at any point, no lock stays held.
 #[tokio::test(start_paused = true)]
 async fn c39_a_request_for_several_that_failed_leaves_no_lock() {
     let faults = [
@@ -199,7 +199,7 @@ async fn c39_a_request_for_several_that_failed_leaves_no_lock() {
     }
 }
 
-/// After how many milliseconds all are held: after two answers that follow an error, or half of a request time-out.
+/// Returns the time in ms until all locks are held: two answers after an error, or half of a request time-out.
 fn taken_after(fault: Fault) -> u32 {
     match fault {
         Fault::Refused | Fault::RequestLost | Fault::ReplyLost => 20,
@@ -207,7 +207,7 @@ fn taken_after(fault: Fault) -> u32 {
     }
 }
 
-/// C16, C39: what was granted without an answer makes no lock busy for the claims that it was granted to.
+/// C16, C39: grants without an answer do not make a lock busy for their own claims.
 #[tokio::test(start_paused = true)]
 async fn c39_what_was_granted_without_an_answer_is_found_again() {
     for fault in [Fault::ReplyLost, Fault::SilenceAfter] {
@@ -224,7 +224,7 @@ async fn c39_what_was_granted_without_an_answer_is_found_again() {
     }
 }
 
-/// C5, C39: each deadline counts from before the one request was sent.
+/// C5, C39: each deadline counts from before the one request.
 #[tokio::test(start_paused = true)]
 async fn c05_each_of_several_deadlines_counts_from_before_the_request() {
     let (locks, faulty, _) = clients();
@@ -236,7 +236,7 @@ async fn c05_each_of_several_deadlines_counts_from_before_the_request() {
     }
 }
 
-/// C5, C39: grants that come after their own deadlines are not believed, and are found again.
+/// C5, C39: grants that arrive after their own deadlines do not count, and are found again.
 #[tokio::test(start_paused = true)]
 async fn c05_several_grants_that_come_too_late_are_not_returned() {
     let (locks, faulty, other) = clients();
@@ -250,7 +250,7 @@ async fn c05_several_grants_that_come_too_late_are_not_returned() {
     holds_nothing(&other, "after the release").await;
 }
 
-/// C26, C39: those of a client that wait for one of the locks already are served first.
+/// C26, C39: waiters of the same client that already wait for one of the locks are served first.
 #[tokio::test(start_paused = true)]
 async fn c26_several_locks_pass_nobody_of_their_client() {
     let (locks, _, other) = clients();
@@ -271,7 +271,7 @@ async fn c26_several_locks_pass_nobody_of_their_client() {
     all.release().await.expect("held to the end");
 }
 
-/// C26, C39: also if the server has not heard of them yet, so that it would grant the lock.
+/// C26, C39: also if the server does not know them yet, and so would grant the lock.
 #[tokio::test(start_paused = true)]
 async fn c26_several_locks_do_not_overtake_a_request_of_their_client() {
     let (locks, faulty, _) = clients();
@@ -289,8 +289,8 @@ async fn c26_several_locks_do_not_overtake_a_request_of_their_client() {
     all.release().await.expect("held to the end");
 }
 
-/// C26, C39: a claim whose request had no answer does not wait behind others of its client, who wait for what it was
-/// granted.
+/// C26, C39: a claim whose request had no answer does not wait behind others of its client, which wait for the
+/// lock that it was granted.
 #[tokio::test(start_paused = true)]
 async fn c26_a_claim_without_an_answer_is_not_behind_those_who_wait_for_it() {
     let (locks, faulty, other) = clients();
@@ -308,8 +308,8 @@ async fn c26_a_claim_without_an_answer_is_not_behind_those_who_wait_for_it() {
     holds_nothing(&other, "after the release").await;
 }
 
-/// C39: one that waits for a lock keeps nobody of its client from those behind it. Otherwise a task that holds the
-/// lock and asks for the others, in their order, would wait for it in a circle.
+/// C39: a request that waits for one lock does not block its client's requests for the later locks. Otherwise a
+/// task that holds a lock and asks for the others, in order, would deadlock with it.
 #[tokio::test(start_paused = true)]
 async fn c39_what_is_not_taken_is_free_for_others_of_the_client() {
     for fault in [None, Some(Fault::RequestLost), Some(Fault::Silence)] {

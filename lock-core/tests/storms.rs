@@ -1,4 +1,5 @@
-//! Callers that give up again and again: a client's line has one place on the server, and one request at a time.
+//! Callers that give up repeatedly: a client's local queue has one place on the server, and one request at a
+//! time.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -25,7 +26,7 @@ struct Store {
 }
 
 impl Store {
-    /// A server each of whose answers takes a round trip.
+    /// Creates a server whose answers take a round trip.
     fn new() -> Self {
         let memory = MemoryBackend::new();
         let faulty = Faulty::new(Arc::new(memory.clone()));
@@ -33,7 +34,7 @@ impl Store {
         Self { locks: LockClient::new(faulty.clone()), memory, faulty }
     }
 
-    /// Another client, whose answers come at once.
+    /// Returns another client, whose answers arrive at once.
     fn other(&self) -> LockClient {
         LockClient::new(self.memory.clone())
     }
@@ -52,8 +53,8 @@ fn patient(wait: Duration) -> LockRequest {
     LockRequest::new("a").ttl(TTL).wait(Wait::AtMost(wait))
 }
 
-/// Lets 200 callers give up 20 times each; returns the requests and withdrawals of it, and how many there could be
-/// one after the other.
+/// Lets 200 callers give up 20 times each; returns the requests and withdrawals, and the greatest possible number
+/// of sequential requests.
 async fn storm(store: &Store, request: impl Fn(usize) -> LockRequest) -> (usize, usize, usize) {
     let began = Instant::now();
     let caller = async |caller: usize| {
@@ -69,7 +70,7 @@ async fn storm(store: &Store, request: impl Fn(usize) -> LockRequest) -> (usize,
     (store.asked(), withdrawn, usize::try_from(in_turn).expect("a few"))
 }
 
-/// C26: an answer serves each head that takes the place over, for as long as a look at the server is not due.
+/// C26: one answer serves each head that takes over the place, until the next look at the server is due.
 #[tokio::test(start_paused = true)]
 async fn c26_an_answer_serves_the_heads_after_it() {
     let store = Store::new();
@@ -83,7 +84,7 @@ async fn c26_an_answer_serves_the_heads_after_it() {
     drop(store.locks.acquire(patient(ROUND_TRIP * 2)).await.expect("it is free"));
 }
 
-/// C26: no head lives to see its answer, and the next head waits for the same answer.
+/// C26: each head leaves before its answer, and the next head waits for the same answer.
 #[tokio::test(start_paused = true)]
 async fn c26_a_storm_costs_the_server_one_request_at_a_time() {
     let store = Store::new();
@@ -96,7 +97,7 @@ async fn c26_a_storm_costs_the_server_one_request_at_a_time() {
     holder.release().await.expect("held to the end");
 }
 
-/// C26: a place is asked for anew with another TTL and another label.
+/// C26: another TTL or label needs a new request for the place.
 #[tokio::test(start_paused = true)]
 async fn c26_callers_with_other_ttls_and_labels_share_the_place() {
     let store = Store::new();
@@ -110,8 +111,8 @@ async fn c26_callers_with_other_ttls_and_labels_share_the_place() {
     assert!(withdrawn <= 1, "{withdrawn} withdrawals of one place");
 }
 
-/// C26: a place is of one kind, so a head of another kind asks anew: callers of several kinds cost a request a head, and
-/// have one place at a time.
+/// C26: a place has one kind, so a head of another kind sends a new request: callers of several kinds cost one
+/// request per head, and have one place at a time.
 #[tokio::test(start_paused = true)]
 async fn c26_callers_of_several_kinds_ask_one_at_a_time() {
     let store = Store::new();
@@ -129,8 +130,8 @@ async fn c26_callers_of_several_kinds_ask_one_at_a_time() {
     assert_eq!(store.waiters().await, 0, "C19: a place outlives the storm");
 }
 
-/// C18: callers that do not wait cost a request each at the most, whatever they ask for, and leave nothing to withdraw.
-/// Exclusive tries share requests.
+/// C18: callers that do not wait cost at most one request each, for any kind of hold, and leave nothing to
+/// withdraw. Exclusive tries share requests.
 #[tokio::test(start_paused = true)]
 async fn c18_a_storm_of_tries_costs_a_request_each_at_most() {
     const CALLERS: usize = 200;
@@ -154,7 +155,8 @@ async fn c18_a_storm_of_tries_costs_a_request_each_at_most() {
     holder.release().await.expect("held to the end");
 }
 
-/// C26: callers that wait for longer than the holders before them take get in, though each waits alone for its turn.
+/// C26: callers that wait for longer than the holders before them hold get in, even if each waits alone for its
+/// turn.
 #[tokio::test(start_paused = true)]
 async fn c26_short_waits_of_many_arrivals_get_in() {
     const ARRIVALS: u32 = 200;
@@ -187,7 +189,7 @@ async fn c26_short_waits_of_many_arrivals_get_in() {
     assert!(store.asked() <= 2 * ARRIVALS as usize, "{} requests", store.asked());
 }
 
-/// C27: the place of a head that gives up is the place of the caller behind it.
+/// C27: if a head gives up, the caller behind it gets its place.
 #[tokio::test(start_paused = true)]
 async fn c27_a_head_that_gives_up_leaves_its_place_to_the_next() {
     let store = Store::new();
@@ -209,7 +211,7 @@ async fn c27_a_head_that_gives_up_leaves_its_place_to_the_next() {
     rivals.await.expect("its turn").release().await.expect("held to the end");
 }
 
-/// C16: a grant that was asked for by a head that gave up is the next head's, with a TTL of its own.
+/// C16: a grant for a head that gave up goes to the next head, with that head's own TTL.
 #[tokio::test(start_paused = true)]
 async fn c16_a_grant_on_its_way_is_for_the_next_head() {
     let store = Store::new();
@@ -226,7 +228,7 @@ async fn c16_a_grant_on_its_way_is_for_the_next_head() {
     second.release().await.expect("held to the end");
 }
 
-/// C33: a place is of one kind.
+/// C33: a place has one kind.
 #[tokio::test(start_paused = true)]
 async fn c33_a_head_of_another_kind_has_a_place_of_its_own() {
     let store = Store::new();
@@ -240,7 +242,7 @@ async fn c33_a_head_of_another_kind_has_a_place_of_its_own() {
     reader.release().await.expect("held to the end");
 }
 
-/// C17: a request ends with the runtime that sent it, and the next head asks anew.
+/// C17: a request ends with the runtime that sent it, and the next head asks again.
 #[test]
 fn c17_a_runtime_that_ends_leaves_the_line_to_others() {
     let runtime = || Builder::new_current_thread().enable_all().build().expect("a runtime");

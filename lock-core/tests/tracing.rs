@@ -19,7 +19,7 @@ impl Log {
         String::from_utf8(self.0.lock().expect("no panic").clone()).expect("text")
     }
 
-    /// The lines that hold all of `parts`.
+    /// Counts the lines that contain all of `parts`.
     fn lines(&self, parts: &[&str]) -> usize {
         self.text().lines().filter(|line| parts.iter().all(|part| line.contains(part))).count()
     }
@@ -44,7 +44,7 @@ impl<'a> MakeWriter<'a> for Log {
     }
 }
 
-/// Notes everything that this thread tells.
+/// Records all events of this thread.
 fn listen() -> (Log, impl Drop) {
     let log = Log::default();
     let subscriber = tracing_subscriber::fmt()
@@ -105,7 +105,7 @@ async fn a_loss_is_a_warning() {
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
 }
 
-/// C8: a loss names its cause, in the log and in the error, and so does each renewal that failed.
+/// C8: a loss names its cause, in the log and in the error; so does each failed renewal.
 #[tokio::test(start_paused = true)]
 async fn c08_a_loss_names_its_cause() {
     for (fault, cause) in [
@@ -125,7 +125,7 @@ async fn c08_a_loss_names_its_cause() {
     }
 }
 
-/// C13: where nothing failed, the bound is the cause.
+/// C13: if nothing failed, the cause is the bound.
 #[tokio::test(start_paused = true)]
 async fn c13_the_end_of_a_bound_is_a_reason_of_its_own() {
     let (log, _listening) = listen();
@@ -141,7 +141,7 @@ async fn c13_the_end_of_a_bound_is_a_reason_of_its_own() {
     assert_eq!(guard.lost().await, LostReason::Expired, "a renewal failed before the bound");
 }
 
-/// Ends a hold in one of the ways in which holds end.
+/// Ends a hold in one of the possible ways.
 async fn end_a_hold(locks: &LockClient, way: &str) {
     match way {
         "release" => {
@@ -184,7 +184,7 @@ fn without_release(fault: Fault) -> LockClient {
     LockClient::new(faulty)
 }
 
-/// C47: a lock that stays though it was given back is told once, at once, with its cause.
+/// C47: a lock that stays after its release is reported once, at once, with its cause.
 #[tokio::test(start_paused = true)]
 async fn c47_a_release_that_is_refused_is_a_warning_at_once() {
     for way in WAYS {
@@ -197,7 +197,7 @@ async fn c47_a_release_that_is_refused_is_a_warning_at_once() {
     }
 }
 
-/// C47: a server that does not answer is asked again, and what stays in the end is told then.
+/// C47: a silent server is asked again, and a lock that stays in the end is reported then.
 #[tokio::test(start_paused = true)]
 async fn c47_a_release_without_an_answer_is_a_warning_in_the_end() {
     for way in WAYS {
@@ -216,7 +216,7 @@ async fn c47_a_release_without_an_answer_is_a_warning_in_the_end() {
     }
 }
 
-/// C49: only an operator can end such a wait, who sees warnings alone.
+/// C49: only an operator can end such a wait, and operators see only warnings.
 #[tokio::test(start_paused = true)]
 async fn c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second() {
     let (log, _listening) = listen();
@@ -234,7 +234,7 @@ async fn c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second() {
     assert_eq!(log.lines(&["WARN"]), 1, "{}", log.text());
 }
 
-/// C43: a task that asks again for what it holds would wait for ever, and nobody would know why.
+/// C43: a task that acquires a lock again that it holds would wait for ever, without any sign of the reason.
 #[tokio::test(start_paused = true)]
 async fn c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second() {
     let (log, _listening) = listen();

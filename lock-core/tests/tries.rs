@@ -1,4 +1,4 @@
-//! Tries of one client that come together.
+//! Simultaneous tries of one client.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A client whose answers take 10 ms, and another of the same store.
+/// Returns a client whose answers take 10 ms, and another one of the same store.
 fn clients() -> (LockClient, Faulty, LockClient) {
     let store = MemoryBackend::new();
     let faulty = Faulty::new(Arc::new(store.clone()));
@@ -20,7 +20,7 @@ fn clients() -> (LockClient, Faulty, LockClient) {
     (LockClient::new(faulty.clone()), faulty, LockClient::new(store))
 }
 
-/// C26: tries that come together cost two requests at the most.
+/// C26: simultaneous tries cost at most two requests.
 #[tokio::test(start_paused = true)]
 async fn c26_tries_that_come_together_share_requests() {
     let (client, faulty, other) = clients();
@@ -37,7 +37,7 @@ async fn c26_tries_that_come_together_share_requests() {
     assert_eq!(granted, 1, "a lock that is free is granted once");
 }
 
-/// C26: a "busy" that the server said before a try began does not serve it.
+/// C26: a "busy" that the server sent before a try began does not answer that try.
 #[tokio::test(start_paused = true)]
 async fn c26_a_try_sees_each_release_before_it() {
     let (client, faulty, other) = clients();
@@ -69,7 +69,7 @@ async fn c17_tries_that_come_together_end_in_time() {
     assert!(began.elapsed() <= bound, "{:?}", began.elapsed());
 }
 
-/// C17: a try that is under way and that nobody polls any more costs the others half of a request time-out.
+/// C17: a try in progress that nobody polls any more costs the others half of a request time-out.
 #[tokio::test(start_paused = true)]
 async fn c17_a_try_that_nobody_polls_keeps_no_other_from_the_lock() {
     let (client, _, _) = clients();

@@ -1,4 +1,4 @@
-//! Ends of waits when the server is slow or silent, and remains of guards that are dropped then.
+//! Waits on a slow or silent server, and guards that are dropped meanwhile.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -17,8 +17,8 @@ fn faulty_client() -> (LockClient, Faulty) {
     (LockClient::new(faulty.clone()), faulty)
 }
 
-/// C48: an endless wait never ends as a time-out, though each grant comes after its own deadline: the
-/// error says what is wrong, and with which lock.
+/// C48: an endless wait never ends as a time-out, even if each grant arrives after its own deadline: the error
+/// names the cause and the lock.
 #[tokio::test(start_paused = true)]
 async fn c48_an_endless_wait_for_grants_that_come_too_late_says_so() {
     let (client, faulty) = faulty_client();
@@ -44,7 +44,7 @@ async fn c48_an_outage_after_late_grants_is_told_as_one() {
     assert!(source.to_string().contains("a fault of the test"), "{source}");
 }
 
-/// C48: five request time-outs are borne, also where each try is refused at once.
+/// C48: an outage of five request time-outs is tolerated, also if each try is refused at once.
 #[tokio::test(start_paused = true)]
 async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
     let (client, faulty) = faulty_client();
@@ -56,8 +56,8 @@ async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
     assert!(asked.elapsed() >= bound, "given up after {:?}", asked.elapsed());
 }
 
-/// C19: a guard that was extended, and whose claim is unresolved, is taken back for as long as the server
-/// keeps the extension.
+/// C19: for an extended guard with an unresolved claim, withdrawals are tried for as long as the server keeps the
+/// extension.
 #[tokio::test(start_paused = true)]
 async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     let (client, faulty) = faulty_client();
@@ -66,7 +66,7 @@ async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     guard.extend(SECOND * 600).await.expect("held");
     faulty.always(Operation::Withdraw, Fault::RequestLost);
     drop(guard);
-    // Longer than the first TTL, and than any withdrawal is tried at the least.
+    // Longer than the first TTL, and than the shortest time for which withdrawals are tried.
     sleep(SECOND * 60).await;
     faulty.heal();
     let given_back = async {
@@ -78,7 +78,7 @@ async fn c19_an_extended_hold_is_taken_back_for_as_long_as_it_lasts() {
     assert!(waited.is_ok(), "the janitor gave up at the first TTL");
 }
 
-/// C19: claims of one lock that are given up together are withdrawn together.
+/// C19: simultaneous withdrawals of claims on one lock share requests.
 #[tokio::test(start_paused = true)]
 async fn c19_a_storm_of_callers_that_give_up_costs_few_requests() {
     const CALLERS: usize = 50;
@@ -93,7 +93,8 @@ async fn c19_a_storm_of_callers_that_give_up_costs_few_requests() {
     assert!((1..=3).contains(&requests), "{CALLERS} claims took {requests} requests");
 }
 
-/// C48: a server that does not answer within the wait is not busy, also for those who wait in line.
+/// C48: a server that does not answer within the wait does not count as busy, also for waiters in the local
+/// queue.
 #[tokio::test(start_paused = true)]
 async fn c48_a_wait_without_an_answer_is_not_busy() {
     let (client, faulty) = faulty_client();
@@ -112,7 +113,7 @@ async fn c48_a_wait_without_an_answer_is_not_busy() {
     }
 }
 
-/// C18: a deadline bounds a wait as a span does, and one that is past allows one attempt.
+/// C18: a deadline limits a wait like a span, and a past deadline allows one attempt.
 #[tokio::test(start_paused = true)]
 async fn c18_a_wait_ends_at_its_deadline() {
     let locks = LockClient::new(MemoryBackend::new());

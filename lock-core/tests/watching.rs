@@ -1,5 +1,5 @@
-//! Watches and elections, in virtual time: how soon a change is seen, what an outage does to those who look,
-//! and what an observer is not shown.
+//! Watches and elections, in virtual time: delays of changes, outages of observers, and changes that an observer
+//! is not shown.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -183,7 +183,7 @@ async fn term(observer: &mut Observer) -> Option<FencingToken> {
     observer.next().await.expect("an answer").map(|leader| leader.term)
 }
 
-/// Also those that come one after the other in one process, where a plain lock would pass without a request.
+/// Also for campaigns one after the other in one process, where a plain lock would pass without a request.
 #[tokio::test(start_paused = true)]
 async fn c40_each_leader_of_one_client_is_shown() {
     let (client, _) = faulty_client();
@@ -227,7 +227,7 @@ async fn c40_a_leader_is_alone() {
     assert!(leadership.is_held());
 }
 
-/// C40: an endless campaign bears an outage of any length. A bounded one ends within its wait.
+/// C40: an endless campaign survives an outage of any length. A bounded one ends within its wait.
 #[tokio::test(start_paused = true)]
 async fn c40_an_endless_campaign_outlasts_an_outage() {
     let (client, faulty) = faulty_client();
@@ -242,7 +242,7 @@ async fn c40_an_endless_campaign_outlasts_an_outage() {
     leadership.expect("still a candidate").resign().await.expect("it leads to the end");
 }
 
-/// C5: a TTL of which a client's margin leaves nothing is refused, and not waited for.
+/// C5: a TTL that is no longer than the client's margin is refused without a wait.
 #[tokio::test(start_paused = true)]
 async fn c05_a_ttl_within_the_margin_is_refused() {
     let options = ClientOptions::new().drift(Drift::new(0.0, SECOND * 5));
@@ -256,8 +256,8 @@ async fn c05_a_ttl_within_the_margin_is_refused() {
     assert!(longer.remaining() <= SECOND, "{longer:?}");
 }
 
-/// A plain holder passes its hold on under a token that the server does not show. A candidate is granted its
-/// term by the server.
+/// A plain holder passes its hold on under a token that the server does not show. A candidate gets its term from
+/// the server.
 #[tokio::test(start_paused = true)]
 async fn c40_a_candidate_takes_no_hold_that_is_passed() {
     let (client, _) = faulty_client();
@@ -278,7 +278,7 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
     assert_eq!((leader.term, leader.label.as_str()), (leadership.term(), "candidate"));
 }
 
-/// Otherwise observers would be shown the leader of before, with the term of before.
+/// Otherwise observers would see the former leader, with the former term.
 #[tokio::test(start_paused = true)]
 async fn c40_a_leader_passes_its_hold_to_nobody() {
     let (client, _) = faulty_client();
@@ -294,8 +294,7 @@ async fn c40_a_leader_passes_its_hold_to_nobody() {
     assert_eq!(state.holder().and_then(|holder| holder.token), Some(next.token()));
 }
 
-/// C40: a store whose answers are overtaken shows an observer no smaller term, and not one leader less in the
-/// end.
+/// C40: if answers of a store overtake each other, an observer sees no lower term, and in the end all leaders.
 #[tokio::test(start_paused = true)]
 async fn c40_an_answer_that_is_overtaken_is_not_shown() {
     let (client, faulty) = faulty_client();

@@ -1,4 +1,4 @@
-//! C47: work under a lock by one call.
+//! C47: work under a lock in one call.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// C47: the work runs under the lock, on a task of its own if need be, and the lock is free afterwards.
+/// C47: the work runs under the lock, on its own task if necessary, and the lock is free afterwards.
 #[tokio::test]
 async fn c47_work_runs_under_the_lock() {
     let locks = LockClient::new(MemoryBackend::new());
@@ -34,7 +34,7 @@ async fn c47_work_runs_under_the_lock() {
     assert!(locks.try_acquire("stock").await.expect("an answer").is_some());
 }
 
-/// C47: work that has ended keeps its value though the server is silent at the release.
+/// C47: finished work keeps its value even if the server is silent at the release.
 #[tokio::test(start_paused = true)]
 async fn c47_finished_work_is_not_turned_into_a_failure() {
     let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
@@ -44,7 +44,7 @@ async fn c47_finished_work_is_not_turned_into_a_failure() {
     assert_eq!(finished.into_value().expect("held to the end"), 42);
 }
 
-/// C13, C47: a loss during the work drops the work; a loss that the release finds is told beside the value.
+/// C13, C47: a loss during the work drops the work; a loss that the release finds is returned beside the value.
 #[tokio::test(start_paused = true)]
 async fn c47_no_loss_is_unreported() {
     let locks = LockClient::new(MemoryBackend::new());
@@ -67,7 +67,7 @@ async fn c47_no_loss_is_unreported() {
     assert!(matches!(finished.hold, Err(LockError::Lost { .. })), "{:?}", finished.hold);
 }
 
-/// C47: work under a lock that another holds does not begin, if it is not to wait.
+/// C47: with a request that does not wait, work under a held lock does not begin.
 #[tokio::test]
 async fn c47_work_that_does_not_wait_does_not_begin_under_a_busy_lock() {
     let locks = LockClient::new(MemoryBackend::new());
@@ -79,7 +79,7 @@ async fn c47_work_that_does_not_wait_does_not_begin_under_a_busy_lock() {
     assert_eq!(done.into_value().expect("held to the end"), 42);
 }
 
-/// C47: the error of work that failed comes before that of a loss, and no loss hides behind a success.
+/// C47: the error of failed work comes before the error of a loss, and a success hides no loss.
 #[tokio::test]
 async fn c47_fallible_work_has_one_result() {
     let locks = LockClient::new(MemoryBackend::new());

@@ -1,4 +1,4 @@
-//! The file backend keeps the whole contract.
+//! The file backend obeys the whole contract.
 
 #![allow(clippy::expect_used)]
 
@@ -11,7 +11,7 @@ use lock_testkit::conformance::Harness;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
-/// A directory that is gone with the test.
+/// A directory that ends with the test.
 struct Files(TempDir);
 
 impl Files {

@@ -1,6 +1,6 @@
-//! Containers of one kernel: with a boot id of their own, and in a time namespace of their own.
+//! Containers of one kernel, with separate boot ids and separate time namespaces.
 //!
-//! The namespaces are real ones, made by `unshare`. Where they cannot be made, these tests fail and say so.
+//! The namespaces are real, made by `unshare`. If that fails, these tests fail and say so.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic)]
@@ -13,18 +13,18 @@ use lock_core::{LockClient, LockRequest};
 use lock_file::FileBackend;
 use tempfile::{TempDir, tempdir};
 
-/// Tells a process of these tests in which directory to try the lock.
+/// Variable with the directory in which a process of these tests tries the lock.
 const HOME: &str = "LOCK_FILE_TEST_HOME";
 
 /// Exit code of such a process.
 const GRANTED: i32 = 40;
 const BUSY: i32 = 41;
 
-/// Overmounts the boot id with the file in `$1`, and runs the rest.
+/// Mounts the file in `$1` over the boot id, and runs the rest.
 const BOOT_ID_OF_ITS_OWN: &str =
     r#"mount --bind "$1" /proc/sys/kernel/random/boot_id && shift && exec "$@""#;
 
-/// Tries the lock once, and ends with the lock held if it was granted.
+/// Tries the lock once, and ends holding it if it was granted.
 #[tokio::test]
 async fn tries_the_lock() {
     let Some(home) = std::env::var_os(HOME) else { return };
@@ -53,7 +53,7 @@ fn tried_in(container: &[&str], home: &Path) -> i32 {
     }
 }
 
-/// The host, and containers of it that each see another boot id or another uptime.
+/// Runs a check with the host, and with containers that see another boot id or another uptime.
 fn with_containers(check: impl Fn(&dyn Fn(&Path) -> i32, &dyn Fn(&Path) -> i32, &str)) {
     let (one, two) = (boot_id("1"), boot_id("2"));
     let boot_id = |file: &TempDir, home: &Path| {

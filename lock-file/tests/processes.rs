@@ -1,4 +1,4 @@
-//! Processes that take turns, some of which are killed in the middle of it.
+//! Processes that take turns, some of which are killed during their turn.
 
 #![allow(clippy::expect_used)]
 
@@ -11,18 +11,17 @@ use std::time::{Duration, Instant};
 use lock_core::{FencingToken, LockClient, LockRequest};
 use lock_file::FileBackend;
 
-/// Says to a process of this test that it is one, and in which directory it works.
+/// Variable that makes a process of this test take turns, with the directory of the locks.
 const HOME: &str = "LOCK_FILE_TEST_HOME";
 
-/// Time that a killed holder costs the others.
+/// Delay of the others after the death of a holder.
 const TTL: Duration = Duration::from_millis(50);
 
-/// A process that nobody kills, because the test was killed itself, ends after this long.
+/// Life of a process that nobody kills, because the test itself was killed.
 const LIFE: Duration = Duration::from_secs(60);
 
-/// Takes the lock again and again, until it is killed, and writes each token down while it holds.
-/// Every other hold takes a while, so that some processes are killed as holders, and some while
-/// they change the record.
+/// Acquires the lock repeatedly until it is killed, and writes down each token while it holds. Every other hold
+/// takes a while, so that some processes are killed as holders, and some during a change of the record.
 #[tokio::main(flavor = "current_thread")]
 async fn take_turns(home: &Path) {
     let locks = LockClient::new(FileBackend::open(home.join("locks")).expect("opens"));
@@ -41,7 +40,7 @@ async fn take_turns(home: &Path) {
     }
 }
 
-/// Runs this very test as a process that takes turns.
+/// Runs this test as a process that takes turns.
 fn spawn(home: &Path) -> Child {
     let program = std::env::current_exe().expect("a path");
     Command::new(program)

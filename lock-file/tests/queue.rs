@@ -1,5 +1,5 @@
-//! Processes that wait for one lock: in which order they are served, and what those cost that are killed,
-//! stopped, or told lies.
+//! Processes that wait for one lock: their order, and the cost of waiters that are killed, stopped, or sent wrong
+//! messages.
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ use tempfile::TempDir;
 /// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_secs(2);
 
-/// A bound for what has none of its own.
+/// A time limit for waits that have none of their own.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const HOME: &str = "LOCK_FILE_TEST_QUEUE";
@@ -33,7 +33,7 @@ fn child_role() {
     });
 }
 
-/// Says that it waits, then that it holds; gives back when it is told to, and says how it ended.
+/// Reports that it waits, and that it holds; releases on command, and reports the end.
 async fn wait() {
     let variable = |name| std::env::var(name).expect("is set");
     let locks = LockClient::new(FileBackend::open(variable(HOME)).expect("opens"));
@@ -54,7 +54,7 @@ fn request(label: &str) -> LockRequest {
     LockRequest::new("a").ttl(LIMIT).label(label).wait(Wait::Forever)
 }
 
-/// A lock that we hold, and processes that wait for it in turn.
+/// A lock that the test holds, and processes that queue for it.
 struct Queue {
     home: TempDir,
     locks: LockClient,
@@ -91,7 +91,7 @@ impl Queue {
         folder.map(|socket| socket.expect("readable").path()).collect()
     }
 
-    /// The first waiter holds, gives back, and ends.
+    /// The first waiter holds, releases, and ends.
     async fn serve_first(&mut self) {
         let mut first = self.waiters.remove(0);
         assert_eq!(first.line().await, "holds");
@@ -108,7 +108,7 @@ async fn c27_processes_are_served_in_the_order_in_which_they_came() {
     assert_eq!(queue.locks.admin().inspect("a").await.expect("an answer").waiters, Some(6));
     queue.release().await;
     for label in labels {
-        // C27: the release itself has granted it.
+        // C27: the release itself has granted the lock.
         assert_eq!(queue.holder().await.as_deref(), Some(label));
         queue.serve_first().await;
     }
@@ -125,7 +125,7 @@ async fn c28_killed_waiters_are_passed_over_by_the_release_itself() {
     queue.release().await;
     assert_eq!(queue.holder().await.as_deref(), Some("alive"));
     queue.serve_first().await;
-    // The one behind is dead as well, and the last: nobody is left, and nothing.
+    // The next waiter is dead too, and it is the last: nobody holds, and nothing is left.
     assert_eq!(queue.holder().await, None);
     eventually("the sockets are gone", LIMIT, async || queue.sockets().is_empty()).await;
 }
@@ -140,7 +140,7 @@ async fn c28_a_stopped_waiter_costs_the_time_of_an_unclaimed_grant() {
     assert_eq!(queue.waiters[1].line().await, "holds");
     let (waited, bound) = (released.elapsed(), UNCLAIMED_GRANT_TTL + FALLBACK_POLL + SLACK);
     assert!(waited < bound, "{waited:?}");
-    // S3: the one that was stopped does not believe in its grant, and waits again.
+    // S3: the stopped waiter does not believe in its grant, and waits again.
     queue.waiters[0].cont();
     eventually("it waits again", LIMIT, async || {
         queue.locks.admin().inspect("a").await.expect("an answer").waiters == Some(1)
@@ -152,7 +152,7 @@ async fn c28_a_stopped_waiter_costs_the_time_of_an_unclaimed_grant() {
     queue.serve_first().await;
 }
 
-/// Fills the buffer of a socket, whose process does not read.
+/// Fills the buffer of a socket whose process does not read.
 fn fill(socket: &PathBuf) {
     let junk = UnixDatagram::unbound().expect("a socket");
     junk.set_nonblocking(true).expect("set");

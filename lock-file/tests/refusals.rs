@@ -1,6 +1,6 @@
 //! Refusals by the operating system, by real mounts and rights, and their messages.
 //!
-//! The namespaces are real ones, made by `unshare`. Where they cannot be made, these tests fail and say so.
+//! The namespaces are real, made by `unshare`. If that fails, these tests fail and say so.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::panic)]
@@ -17,11 +17,11 @@ use lock_core::{LockClient, LockError, LockRequest};
 use lock_file::FileBackend;
 use tempfile::tempdir;
 
-/// Tells a process of these tests which part it plays, and where the locks are.
+/// Variable with the role of a process of these tests, and the place of the locks.
 const ROLE: &str = "LOCK_FILE_TEST_ROLE";
 const HOME: &str = "LOCK_FILE_TEST_HOME";
 
-/// Begins the line with which such a process says what it was told.
+/// Start of the line in which such a process reports its error.
 const TOLD: &str = "told: ";
 
 fn with_causes(error: &(dyn Error + 'static)) -> String {
@@ -33,7 +33,7 @@ fn home() -> PathBuf {
     std::env::var_os(HOME).expect("a directory").into()
 }
 
-/// The part that a process of these tests plays.
+/// Plays the role of a process of these tests.
 #[tokio::test]
 async fn plays_its_role() {
     let Ok(role) = std::env::var(ROLE) else { return };
@@ -50,7 +50,7 @@ async fn tries(home: &Path) -> Result<(), LockError> {
     locks.acquire("a").await.map(drop)
 }
 
-/// Holds a lock, fills the file system, and asks for another lock until there is room again.
+/// Holds a lock, fills the file system, and asks for another lock until there is space again.
 async fn runs_out_of_room(home: &Path) -> Result<(), LockError> {
     let locks = LockClient::new(FileBackend::open(home)?);
     let held = locks.acquire(LockRequest::new("held").ttl(Duration::from_secs(60))).await?;
@@ -66,7 +66,7 @@ async fn runs_out_of_room(home: &Path) -> Result<(), LockError> {
     held.release().await
 }
 
-/// Plays a role in a process that is started through these words; returns all that it says.
+/// Plays a role in a process that is started by these words; returns its whole output.
 fn said(role: &str, through: &[&str], home: &Path) -> String {
     let program = std::env::current_exe().expect("a path");
     let done = Command::new(through[0])
@@ -87,7 +87,7 @@ fn said(role: &str, through: &[&str], home: &Path) -> String {
     said
 }
 
-/// The same in a mount namespace of its own, after this command of a shell, for which `$1` is the directory.
+/// The same in a new mount namespace, after this shell command, in which `$1` is the directory.
 fn said_after(command: &str, role: &str, home: &Path) -> String {
     let script = format!("{command} && shift && exec \"$@\"");
     let path = home.to_string_lossy();
@@ -95,7 +95,7 @@ fn said_after(command: &str, role: &str, home: &Path) -> String {
     said(role, &[&through[..], &[&path]].concat(), home)
 }
 
-/// The process owns the directory and has no right to more: it is in a user namespace that maps nobody.
+/// The process owns the directory and has no other rights: its user namespace maps no other user.
 #[test]
 fn c15_a_directory_without_rights_is_named() {
     let above = tempdir().expect("a directory");

@@ -50,7 +50,7 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
     }
 }
 
-/// A tip that is far from what was meant is worse than none.
+/// A tip that is far from the intended word is worse than none.
 #[tokio::test]
 async fn tips_name_what_was_nearly_typed() {
     let shell = Shell::of(&File::start());
@@ -161,7 +161,7 @@ async fn what_needs_no_url_looks_at_none() {
     }
 }
 
-/// Others would look elsewhere: nobody would be excluded.
+/// With another directory the command would exclude nobody.
 #[tokio::test]
 async fn locks_that_nobody_else_sees_are_refused() {
     for (url, says) in [
@@ -194,7 +194,7 @@ async fn c14_a_directory_that_cannot_be_used_is_unavailable() {
     }
 }
 
-/// In a shell as under cron, which knows no `XDG_STATE_HOME`.
+/// Both in a shell and under cron, which sets no `XDG_STATE_HOME`.
 #[tokio::test]
 async fn without_a_url_locks_are_in_one_directory_of_the_user_whatever_the_environment() {
     let shell = Shell::without_url();
@@ -215,7 +215,7 @@ async fn without_a_url_locks_are_in_one_directory_of_the_user_whatever_the_envir
     }
 }
 
-/// A missing secret must not lead each machine to locks of its own.
+/// Without its secret, each machine would use different locks.
 #[tokio::test]
 async fn an_empty_url_is_refused() {
     let shell = Shell::with_url("");
@@ -244,7 +244,7 @@ async fn a_url_is_read_from_a_file_and_its_store_is_named() {
     assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
     let run = shell.run(&["-v", "--url-file", "url", "run", "a", "--", "true"]).await;
     assert!(run.code == 0 && run.stderr.contains(&store.url()), "{}", run.stderr);
-    // A secret often ends with the end of its line.
+    // A secret often ends with a line break.
     let doctor = Shell::with_url(&(store.url() + "\n")).run(&["doctor"]).await;
     assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
 }
@@ -259,7 +259,7 @@ async fn a_variable_that_nobody_reads_is_refused() {
     let mut command = shell.leasehold(&["run", "a", "--", "true"]);
     command.env("LEASEHOLD_VERSION", "0.1.0").env("LEASEHOLD_SERVICE_HOST", "10.0.0.7");
     assert_eq!(Output::of(command).await.code, 0, "as images and Kubernetes set them");
-    // Words of a command above are no options.
+    // Words of a nested command are not options.
     let nested = ["run", "a", "--", "sh", "-c", "\"$L\" run b -- true"];
     assert_eq!(shell.run(&nested).await.code, 0);
 }
@@ -291,7 +291,7 @@ async fn the_columns_of_the_list_stand_below_each_other() {
     assert!(!wide.starts_with("在庫   "), "{printed}");
 }
 
-/// As `leasehold ps | head -0` has it.
+/// The case of `leasehold ps | head -0`.
 #[tokio::test]
 async fn a_reader_that_went_away_is_no_failure_to_tell_of() {
     let store = File::start();
@@ -314,10 +314,10 @@ async fn the_schema_that_is_printed_is_one_that_works() {
     let printed = Shell::of(&File::start()).run(&options).await;
     assert_eq!(printed.code, 0, "{}", printed.stderr);
     server.psql(&printed.stdout);
-    // A user who may use what is there, and make nothing.
+    // A user who may use existing objects, and create none.
     server.psql("CREATE ROLE app LOGIN; GRANT USAGE ON SCHEMA ops TO app");
     server.psql("GRANT EXECUTE ON ALL ROUTINES IN SCHEMA ops TO app");
-    // The line is right, and the server is to be mended.
+    // The command line is right; the server must be repaired.
     for (schema, code) in [("missing", 69), ("ops", 0)] {
         let url = server.url_as("app", "postgres");
         let url = format!("{url}?lock_schema={schema}&lock_table=jobs");

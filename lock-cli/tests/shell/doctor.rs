@@ -1,4 +1,4 @@
-//! `leasehold doctor` names what endangers locks on a live Redis, and passes a good one.
+//! `leasehold doctor` reports dangers to locks on a live Redis, and passes a healthy server.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ async fn c31_a_server_without_persistence_is_named() {
     assert!(output.code == 1 && output.stdout.contains("appendonly yes"), "{}", output.stdout);
 }
 
-/// C49: what keeps a lock from everybody is named by the doctor, and by `run` at once or while it waits.
+/// C49: the doctor names a key that keeps everybody from a lock; so does `run`, at once or during its wait.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_what_has_the_name_of_a_lock_is_named() {
     let server = RedisServer::start_with(&GOOD).await;
@@ -113,12 +113,12 @@ async fn c31_a_user_without_script_rights_is_named() {
     assert!(!output.stdout.contains("pa55word"), "{}", output.stdout);
 }
 
-/// C31: a dead server of a cluster hides no lock of the others, and is named.
+/// C31: a dead server of a cluster is named, and hides no locks of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_ps_lists_the_locks_beside_a_dead_server() {
     let mut cluster = RedisCluster::start(Duration::from_secs(60)).await;
     let (url, dead) = (cluster.url(), cluster.servers()[0].addr().to_string());
-    // In slots of the second and of the first third.
+    // In slots of the second and the first third.
     let (shown, gone) = ("shop:b", "shop:a");
     assert_eq!([shown, gone].map(|name| cluster.primary_of(name)), [1, 0]);
     let shell = Shell::with_url(&format!("{url}?prefix=shop:"));

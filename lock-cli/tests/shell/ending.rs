@@ -1,4 +1,4 @@
-//! Ends of a command that was asked to end: by a signal, or because its lock is lost.
+//! Ends of a command: by a signal, or because its lock is lost.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -16,7 +16,7 @@ use crate::{LIMIT, SLACK};
 const CLEANS_UP: &str = "(trap 'echo > asked; while [ ! -e go ]; do sleep 0.01; done; exit' TERM; \
                          echo > ready; while :; do sleep 0.01; done) & wait";
 
-/// A command with a child that takes no notice of signals.
+/// A command with a child that ignores signals.
 const LEAVES_A_CHILD: &str = "(trap '' TERM; exec sleep 600) & echo $! > child; wait";
 
 pub(crate) async fn c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up(store: &impl Store) {
@@ -65,7 +65,7 @@ async fn what_outlasts_the_grace_after_a_signal_is_killed() {
     }
 }
 
-/// The lock covers the command, which ended of its own accord.
+/// The lock covers the command, which ended by itself.
 #[tokio::test]
 async fn what_a_command_leaves_running_is_left_alone() {
     let shell = Shell::of(&File::start());
@@ -87,7 +87,7 @@ async fn a_grace_without_end_is_none_that_overflows() {
     assert_eq!(held.code().await, 76, "{}", held.stderr());
 }
 
-/// Orphans are ours if we are the first process of a container, or a subreaper, which shows the same without one.
+/// Orphans belong to us if we are the first process of a container, or a subreaper; the test uses the latter.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn an_orphan_is_reaped_while_the_command_runs() {
@@ -105,7 +105,7 @@ async fn an_orphan_is_reaped_while_the_command_runs() {
     assert_eq!((output.code, &*output.stdout), (0, "reaped\n"), "{}", output.stderr);
 }
 
-/// `timeout` makes a group of its own unless it is the command itself, or is told not to.
+/// `timeout` makes its own process group unless it is the command itself, or has the option against it.
 #[tokio::test]
 async fn c08_a_loss_ends_what_runs_under_timeout() {
     let store = File::start();
@@ -135,7 +135,7 @@ async fn a_command_that_left_its_group_is_signalled_all_the_same() {
     send(child, Signal::KILL);
 }
 
-/// Needs two users; root alone can be both.
+/// Needs two users; only root can act as both.
 #[tokio::test]
 async fn a_command_that_may_not_be_signalled_is_told_of() {
     if !rustix::process::geteuid().is_root() {
@@ -161,7 +161,7 @@ async fn a_command_that_may_not_be_signalled_is_told_of() {
     assert_eq!(status.expect("it is ours").code(), Some(128 + 9), "{}", shell.read("log"));
 }
 
-/// A script that runs us without a terminal is not ours to stop.
+/// A script that runs `leasehold` without a terminal must not be stopped by it.
 #[tokio::test]
 async fn a_stop_by_kill_stops_us_and_the_command_alone() {
     let shell = Shell::of(&File::start());

@@ -1,7 +1,7 @@
-//! Commands that reach Redis by a name, while the name changes its address: a planned failover that loses nothing.
+//! Commands that reach Redis by a name that changes its address: a planned failover without losses.
 //!
-//! The resolver is that of the machine. Each command has a hosts file of its own, in a namespace made by `unshare`. Where
-//! it cannot be made, the test fails and says so.
+//! The machine's own resolver looks the names up. Each command has its own hosts file, in a namespace made by
+//! `unshare`. If that fails, the test fails and says so.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,14 +16,14 @@ use crate::shell::Shell;
 
 const NAME: &str = "redis.test";
 
-/// Runs `leasehold` where the file HOSTS is what names mean.
+/// Runs `leasehold` with the file HOSTS in place of /etc/hosts.
 const WITH_HOSTS: &str = r#"mount --bind "$HOSTS" /etc/hosts && exec "$L" "$@""#;
 
 fn named(hosts: &Path, address: SocketAddr) {
     fs::write(hosts, format!("{} {NAME}\n", address.ip())).expect("a file");
 }
 
-/// Runs `command` under the lock of a TTL that a client without a server would outlive.
+/// Runs `command` under the lock, with a TTL that ends before the command if no server renews it.
 fn locked(shell: &Shell, hosts: &Path, command: &str) -> Child {
     let unshare = ["--mount", "--map-root-user", "sh", "-c", WITH_HOSTS, "leasehold"];
     let run = ["run", "-v", "--ttl", "2s", "stock", "--", "sh", "-c", command];
@@ -33,13 +33,13 @@ fn locked(shell: &Shell, hosts: &Path, command: &str) -> Child {
     process.spawn().expect("`unshare` is installed")
 }
 
-/// Returns the remaining time of the lock, by a server.
+/// Returns the remaining time of the lock on a server.
 fn left(server: &RedisServer) -> i64 {
     server.cli(&["PTTL", "stock"]).integer()
 }
 
-/// C12: the hold goes on at the server that the name means now, and the waiter gets its turn there. No write is lost, and
-/// tokens grow.
+/// C12: the hold continues on the server that the name now means, and the waiter gets its turn there. No write is
+/// lost, and tokens grow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_a_hold_goes_on_where_its_name_leads_after_a_failover() {
     let first = RedisServer::start().await;
@@ -65,7 +65,7 @@ async fn c12_a_hold_goes_on_where_its_name_leads_after_a_failover() {
     eventually("it waits", LIMIT, async || second.cli(&["ZCARD", "{stock}:queue"]).integer() == 1)
         .await;
 
-    // Nothing is lost: no client writes while the replica catches up.
+    // No client writes while the replica catches up, so nothing is lost.
     first.cli(&["CLIENT", "PAUSE", "60000", "WRITE"]);
     eventually("it has all", LIMIT, async || offset(&first) == offset(&second)).await;
     second.cli(&["REPLICAOF", "NO", "ONE"]);
@@ -92,7 +92,7 @@ async fn c12_a_hold_goes_on_where_its_name_leads_after_a_failover() {
     assert!(token("second") > token("first"));
 }
 
-/// Returns the amount that a server has written, or repeated.
+/// Returns the number of bytes that a server has written or replicated.
 fn offset(server: &RedisServer) -> String {
     let info = server.cli(&["INFO", "replication"]);
     let mut lines = info.text().lines();

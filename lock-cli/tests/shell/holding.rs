@@ -14,7 +14,7 @@ use crate::shell::{Shell, send};
 use crate::store::{File, Store};
 use crate::{LIMIT, SLACK};
 
-/// A `leasehold hold` whose input is ours.
+/// A `leasehold hold` whose standard input the test writes.
 struct Holding {
     child: Child,
     output: Lines<BufReader<ChildStdout>>,
@@ -51,7 +51,7 @@ impl Holding {
     }
 
     async fn code(&mut self) -> i32 {
-        // Waiting would end the input.
+        // Waiting would close the input.
         let _input = self.child.stdin.take();
         let status = timeout(LIMIT, self.child.wait()).await.expect("it ends").expect("it is ours");
         status.code().expect("no signal ended it")
@@ -216,7 +216,7 @@ async fn a_signal_gives_the_lock_back() {
     assert!(is_free(&shell, "a").await);
 }
 
-/// Ctrl-C at a terminal reaches the program too, which may be cleaning up.
+/// Ctrl-C at a terminal also reaches the program, which may be cleaning up.
 #[tokio::test]
 async fn signals_of_a_terminal_are_left_to_the_program() {
     let shell = Shell::of(&File::start());
@@ -238,7 +238,7 @@ async fn signals_of_a_terminal_are_left_to_the_program() {
 pub(crate) async fn a_program_that_is_killed_frees_its_lock(store: &impl Store) {
     let shell = Shell::of(store);
     for (number, hold) in ["hold a", "hold --json-lines"].into_iter().enumerate() {
-        // The wait is a command of its own: a child would have the pipe too, and outlive it.
+        // The wait is a separate command: a child would share the pipe, and outlive the program.
         let script = format!(
             "exec 8> >(\"$L\" {hold} > held{number}); echo '{{\"acquire\":\"a\"}}' >&8; \
              mkfifo never{number}; read -r <> never{number}"

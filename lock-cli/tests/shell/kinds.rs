@@ -67,7 +67,7 @@ pub(crate) async fn c34_a_writer_waits_for_readers_and_others_wait_behind_it(sto
     assert!(shell.file("written").exists());
 }
 
-/// Two readers: in JSON, as text, and each with a row of its own.
+/// Shows two readers: in JSON, as text, and each in its own row.
 async fn all_holders_are_shown(shell: &Shell) {
     let seen = inspected(shell).await;
     let holders = seen["holders"].as_array().expect("an array");

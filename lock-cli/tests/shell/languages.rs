@@ -1,4 +1,4 @@
-//! The helpers of `docs/other_languages.md`, as a program in that language uses them.
+//! Runs the helpers of `docs/other_languages.md` in programs of their languages.
 
 use std::fs;
 use std::path::Path;
@@ -8,14 +8,14 @@ use crate::store::File;
 
 const PAGE: &str = include_str!("../../../docs/other_languages.md");
 
-/// The first block of code of a language after a heading.
+/// Returns the first code block in a language after a heading.
 fn helper(heading: &str, language: &str) -> &'static str {
     let (_, section) = PAGE.split_once(&format!("## {heading}\n")).expect("a heading");
     let (_, rest) = section.split_once(&format!("```{language}\n")).expect("a block");
     rest.split_once("```").expect("its end").0
 }
 
-/// Runs a program after the helper, with `leasehold` on its path.
+/// Runs a program after the helper, with `leasehold` in its path.
 async fn run(interpreter: &str, helper: &str, program: &str) {
     let shell = Shell::of(&File::start());
     let path = shell.file("program");

@@ -1,4 +1,4 @@
-//! C40: a command that runs where its host leads, and who leads.
+//! C40: a command that runs while its host leads, and the observers of the leader.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use crate::{LIMIT, SLACK};
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// Notes its term, and leads on.
+/// Writes its term to a file, and keeps leading.
 const LEADS_ON: &str = "echo $LEASEHOLD_TOKEN >> terms; exec sleep 60";
 
 fn terms(shell: &Shell) -> Vec<u64> {
@@ -81,7 +81,7 @@ pub(crate) async fn c40_who_is_signalled_campaigns_no_more(store: &impl Store) {
     assert_eq!(shell.run(&["elect", "a", "--", "no-such-program"]).await.code, 127);
 }
 
-/// A command that goes on, and prints to this file.
+/// Starts a command that does not end, and prints to this file.
 fn follow(shell: &Shell, args: &[&str], file: &str) -> Child {
     let file = File::create(shell.file(file)).expect("a file");
     shell.leasehold(args).stdout(file).stderr(Stdio::inherit()).spawn().expect("it starts")
@@ -97,7 +97,7 @@ pub(crate) async fn following_prints_each_change<S: Store>(store: &S) {
     let shell = Shell::of(store);
     let mut printed = vec![typed(&shell, &["leader", "a"]).await];
     let _followers = FOLLOWED.map(|(file, args)| follow(&shell, args, file));
-    // Each step once all have seen the one before. A table has a blank line at its end.
+    // Takes each step after all have seen the one before. A table ends with a blank line.
     let seen = async |changes: usize| {
         eventually("all have seen it", LIMIT, async || {
             let blank = shell.read("table").lines().filter(|line| line.is_empty()).count();

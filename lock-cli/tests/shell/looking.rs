@@ -47,7 +47,7 @@ pub(crate) async fn the_commands_print<S: Store>(store: &S) {
     }
 }
 
-/// The findings of each doctor are tested with its backend.
+/// Each backend tests the findings of its doctor.
 pub(crate) async fn c31_the_doctor_tells_of_the_server<S: Store>(store: &S) {
     let shell = Shell::of(store);
     let json = shell.run(&["doctor", "--json"]).await;
@@ -97,7 +97,7 @@ pub(crate) async fn watching_prints_each_change<S: Store>(store: &S) {
         let mut watch = shell.leasehold(args);
         watchers.push(watch.stdout(file).stderr(Stdio::inherit()).spawn().expect("it starts"));
     }
-    // Each step once both have seen the one before.
+    // Takes each step after both have seen the one before.
     let seen = async |lines: usize| {
         eventually("both have seen it", LIMIT, async || {
             ["text", "json"].iter().all(|file| shell.read(file).lines().count() == lines)
@@ -113,8 +113,8 @@ pub(crate) async fn watching_prints_each_change<S: Store>(store: &S) {
     compare(S::NAME, "watch", &format!("{}\n{}", shell.read("text"), shell.read("json")));
 }
 
-/// A name or a label may hold what nobody sees, or what reorders what is seen. People are shown it;
-/// programs get what was given.
+/// A name or a label may have invisible characters, or characters that reorder the text. Output for people
+/// escapes them; output for programs is unchanged.
 pub(crate) async fn what_people_read_cannot_be_forged(store: &impl Store) {
     let shell = Shell::of(store);
     let (name, label) = ("pay\u{202e}lla", "web\u{200b}-3");
@@ -177,7 +177,7 @@ fn now_ms() -> u64 {
     now.as_millis() as u64
 }
 
-/// The first line that a command prints which does not end by itself.
+/// Returns the first line of a command that does not end by itself.
 async fn first_line(shell: &Shell, args: &[&str]) -> String {
     let mut command = shell.leasehold(args).spawn().expect("it starts");
     let stdout = BufReader::new(command.stdout.take().expect("a pipe"));
@@ -186,7 +186,7 @@ async fn first_line(shell: &Shell, args: &[&str]) -> String {
     line.expect("it is UTF-8").expect("a line")
 }
 
-/// As `leasehold watch a | head -1` has it: no more changes have to come.
+/// The case of `leasehold watch a | head -1`, which must end without further changes.
 #[tokio::test]
 async fn who_watches_for_nobody_ends() {
     let shell = Shell::of(&File::start());

@@ -1,4 +1,4 @@
-//! The lock is lost while the command runs.
+//! Losses of the lock while the command runs.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 const OPTIONS: [&str; 4] = ["--ttl", "9s", "--grace", "6s"];
 
-/// A command that is asked to end and does not, with a child that takes no notice at all.
+/// A command that is asked to end and does not, with a child that ignores signals.
 const STUBBORN: &str = "trap 'echo > asked' TERM; (trap '' TERM; exec sleep 600) & \
                         echo $! > child; while :; do sleep 0.05; done";
 
@@ -55,7 +55,7 @@ pub(crate) async fn c08_lost_data_ends_a_command_that_will_not_end(store: &impl 
     eventually("its child is gone", LIMIT, async || !is_running(child)).await;
 }
 
-/// Its work may have met another holder's, which its exit code must not hide.
+/// Its work may have overlapped another holder's, which the exit code must show.
 pub(crate) async fn c08_a_loss_is_told_though_the_command_ended_first(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "while [ ! -e go ]; do sleep 0.01; done";
@@ -74,7 +74,7 @@ pub(crate) async fn c09_a_stopped_server_ends_the_command_by_the_deadline(store:
     assert!(took < TTL + GRACE + SECOND + SLACK, "ended after {took:?}");
 }
 
-/// C8, C13: a loss names its cause: what the server said to the last renewal, or the bound where nothing failed.
+/// C8, C13: a loss names its cause: the server's answer to the last renewal, or the bound if nothing failed.
 #[tokio::test]
 async fn c08_a_loss_names_its_cause() {
     let redis = Redis::start().await;

@@ -1,6 +1,6 @@
-//! The `leasehold` command as a user types it, on each kind of store.
+//! The `leasehold` command as users type it, on each kind of store.
 //!
-//! A store joins with what [`Store`] asks of it and a line at the end of this file.
+//! A store joins by an implementation of [`Store`] and a line at the end of this file.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -31,10 +31,10 @@ use std::time::Duration;
 /// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_secs(3);
 
-/// A bound for what has none of its own.
+/// A time limit for waits that have none of their own.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Makes a test of each check, on a store of its own.
+/// Makes a test of each check, each on a new store.
 macro_rules! checks {
     ($name:ident: $store:expr; $($module:ident::$check:ident)*) => {
         mod $name {
@@ -106,7 +106,7 @@ shell_checks!(redis: Redis::start().await;
     once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
     once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
-// A quorum has exclusive holds alone.
+// A quorum only has exclusive holds.
 checks!(quorum: Quorum::start().await;
     running::c14_exit_codes_are_those_of_the_command
     running::the_command_knows_its_lock_and_its_output_is_its_own

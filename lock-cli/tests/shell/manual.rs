@@ -1,4 +1,4 @@
-//! The output in `docs/cli.md` is the real one.
+//! Compares the output in `docs/cli.md` with the real one.
 
 use crate::shell::{Output, Shell};
 use crate::store::File;
@@ -13,7 +13,7 @@ async fn each_console_block_of_the_manual_is_true() {
     for block in blocks {
         let shell = Shell::of(&File::start());
         let typed = block.lines().filter_map(|line| line.strip_prefix("$ "));
-        // Shows each line as it was typed, and then does it.
+        // Prints each line, and then runs it.
         let script: String = typed
             .map(|line| format!("code=$?; cat <<'END'\n$ {line}\nEND\n(exit $code)\n{line}\n"))
             .collect();
@@ -26,8 +26,8 @@ async fn each_console_block_of_the_manual_is_true() {
     }
 }
 
-/// Without what differs from run to run: spacing, and numbers in the widest sense, that is words
-/// with a digit in them; those of JSON end at its quotes and commas.
+/// Removes the parts that differ between runs: spacing, and all words with a digit; those of JSON end at its
+/// quotes and commas.
 fn lasting(text: &str) -> String {
     let words = text.split(|c: char| c.is_whitespace() || "\",(){}".contains(c));
     let words = words.filter(|word| !word.is_empty()).map(|word| {

@@ -1,4 +1,4 @@
-//! A command that one of several runs.
+//! A command that one of several processes runs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::store::Store;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Runs a command with `options` again and again until it is not told that another has the lock.
+/// Runs a command with `options` repeatedly, until no other process has the lock.
 async fn until_run(shell: &Shell, options: &[&str]) {
     let end = Instant::now() + LIMIT;
     loop {
@@ -27,7 +27,7 @@ async fn until_run(shell: &Shell, options: &[&str]) {
     }
 }
 
-/// C42: of twenty that start within a second one runs it, and whoever comes later finds it done.
+/// C42: of twenty that start within a second one runs the command, and later ones find it done.
 pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store) {
     let shell = Shell::of(store);
     let start = async |i: u32| {
@@ -50,7 +50,7 @@ pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store
     assert_eq!(next.code, 1, "another occurrence runs: {}", next.stderr);
 }
 
-/// C42: a run that failed is not recorded, and one that is not remembered for long runs again.
+/// C42: a failed run is not recorded, and a run that is remembered briefly runs again.
 pub(crate) async fn c42_a_run_that_failed_runs_again(store: &impl Store) {
     let shell = Shell::of(store);
     let run = async |command: &str| {
@@ -68,8 +68,8 @@ pub(crate) async fn c42_a_run_that_failed_runs_again(store: &impl Store) {
     }
 }
 
-/// C41: others are kept out for the span though the command took a moment; so they are when `leasehold` is
-/// killed, and no longer than for the longer of span and TTL.
+/// C41: a short command keeps others out for the span, also if `leasehold` is killed, and no longer than the
+/// longer of span and TTL.
 pub(crate) async fn c41_a_short_command_keeps_others_out_for_the_span(store: &impl Store) {
     let shell = Shell::of(store);
     let began = Instant::now();
@@ -90,7 +90,7 @@ pub(crate) async fn c41_a_short_command_keeps_others_out_for_the_span(store: &im
     assert!(began.elapsed() >= 4 * SECOND, "another ran it after {:?}", began.elapsed());
 }
 
-/// C42: a command that was told to stop may have left its work undone, also if it exits with 0.
+/// C42: a command that was told to stop may be incomplete, even if it exits with 0.
 pub(crate) async fn c42_a_run_that_was_told_to_stop_is_not_recorded(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "trap 'exit 0' TERM INT; echo > ready; while :; do sleep 0.01; done";
@@ -106,7 +106,7 @@ pub(crate) async fn c42_a_run_that_was_told_to_stop_is_not_recorded(store: &impl
     assert!(next.code == 0 && shell.file("ran").exists(), "{}: {}", next.code, next.stderr);
 }
 
-/// C42: who runs a command has to know that it ran, and may run again, from that it did not run.
+/// C42: the exit code must tell a run without a record, which may run again, from a command that did not run.
 pub(crate) async fn c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "while [ ! -e go ]; do sleep 0.01; done";
@@ -117,7 +117,7 @@ pub(crate) async fn c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own(sto
     assert!(held.stderr().contains("ran, and may not be recorded"), "{}", held.stderr());
 }
 
-/// C42: a server that is away for longer than a request time-out costs no record.
+/// C42: a server that is down for longer than a request time-out costs no record.
 pub(crate) async fn c42_a_run_is_recorded_when_the_server_answers_again(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "while [ ! -e go ]; do sleep 0.01; done";

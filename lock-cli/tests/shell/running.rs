@@ -1,4 +1,4 @@
-//! `leasehold run`: what the command gets, and what becomes of it.
+//! `leasehold run`: the environment of the command, and its end.
 
 use std::collections::BTreeMap;
 use std::fs::Permissions;
@@ -24,7 +24,7 @@ pub(crate) async fn c14_exit_codes_are_those_of_the_command(store: &impl Store) 
     ] {
         let output = shell.run(&[&["run", "--no-wait", "a", "--"], command].concat()).await;
         assert_eq!(output.code, code, "{command:?}: {}", output.stderr);
-        // Each finds the lock released by the one before.
+        // Each run finds the lock released by the one before.
     }
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn c19_who_is_interrupted_while_waiting_leaves_the_queue(store:
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
     let mut waiting = shell.start(&["-v", "run", "a", "--", "touch", "entered"]);
     waiting.waits().await;
-    // This signal is of no interest to a waiter.
+    // A waiter ignores this signal.
     waiting.send(Signal::WINCH);
     waiting.send(Signal::INT);
     assert_eq!(waiting.code().await, 130, "{}", waiting.stderr());
@@ -106,14 +106,14 @@ pub(crate) async fn what_was_ignored_stays_ignored(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "trap '' HUP INT TERM; exec $L run a -- sh -c 'echo > ready; while [ ! -e go ]; do sleep 0.01; done; exit 8'";
     let mut command = shell.command("sh", &["-c", script]);
-    // A group of its own: the signal is for it alone.
+    // In its own group, so that only it gets the signal.
     command.process_group(0);
     let child = command.spawn().expect("it starts");
     shell.appears("ready").await;
     for signal in [Signal::HUP, Signal::INT, Signal::TERM] {
         send(child.id().expect("it runs"), signal);
     }
-    // The signal would be passed on before the command sees the file.
+    // The signal is passed on before the command sees the file.
     std::fs::write(shell.file("go"), "").expect("a file");
     let ended = tokio::time::timeout(LIMIT, child.wait_with_output()).await.expect("it ends");
     assert_eq!(ended.expect("it is ours").status.code(), Some(8));
@@ -129,7 +129,7 @@ pub(crate) async fn the_command_ends_with_a_killed_leasehold(store: &impl Store)
     eventually("the command is gone", LIMIT, async || !is_running(command)).await;
 }
 
-/// SIGSTOP of the command alone is no job control: the lock is kept, and goes on.
+/// SIGSTOP of the command alone is not job control: the lock is kept and renewed.
 pub(crate) async fn a_command_that_is_stopped_keeps_its_lock(store: &impl Store) {
     let shell = Shell::of(store);
     let ttl = Duration::from_secs(3);
@@ -207,7 +207,7 @@ async fn who_is_quiet_says_nothing_but_errors() {
     assert!(failed.code == 127 && failed.stderr.contains("no-such-program"), "{}", failed.stderr);
 }
 
-/// The command is started through our own program, which is made one that nobody may execute.
+/// The command is started through our own program, which is made non-executable here.
 #[tokio::test]
 async fn c14_a_process_that_cannot_be_started_leaves_no_lock() {
     let store = File::start();

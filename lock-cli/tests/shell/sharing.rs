@@ -15,10 +15,10 @@ use crate::{LIMIT, SLACK};
 const PROCESSES: usize = 10;
 const INCREMENTS: usize = 30;
 
-/// Reads, writes what is one more, and notes its token.
+/// Reads a number, writes the next one, and notes its token.
 const INCREMENT: &str = "n=$(cat n); echo $((n + 1)) > n; echo $LEASEHOLD_TOKEN >> tokens";
 
-/// Returns the sum of ten processes that increment a file 30 times each, from 0.
+/// Returns the sum after ten processes incremented a file 30 times each, from 0.
 async fn count(shell: &Shell, increment: &str) -> usize {
     fs::write(shell.file("n"), "0\n").expect("a file");
     let script = format!("for i in $(seq {INCREMENTS}); do {increment} || exit 1; done");
@@ -39,7 +39,7 @@ pub(crate) async fn s4_no_increment_is_lost(store: &impl Store) {
     assert!(tokens.is_sorted_by(|earlier, later| earlier < later), "tokens do not grow");
 }
 
-/// The positive control: the same without a lock loses some.
+/// The positive control: without a lock, increments are lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_increments_without_a_lock_are_lost() {
     let shell = Shell::of(&File::start());

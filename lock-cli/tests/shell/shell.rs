@@ -1,4 +1,4 @@
-//! Starting `leasehold`, and what came of it.
+//! Starts `leasehold`, and collects its results.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,34 +14,34 @@ use tokio::time::timeout;
 use crate::LIMIT;
 use crate::store::Store;
 
-/// A folder of files by which commands under locks tell of themselves, and `leasehold` in it.
+/// A folder with `leasehold`, and files by which the tests' commands report.
 pub(crate) struct Shell {
     folder: TempDir,
     url: Option<String>,
 }
 
 impl Shell {
-    /// A shell in which LEASEHOLD_URL names the store.
+    /// Creates a shell in which LEASEHOLD_URL names the store.
     pub(crate) fn of(store: &impl Store) -> Self {
         Self { url: Some(store.url()), ..Self::without_url() }
     }
 
-    /// A shell in which LEASEHOLD_URL is `url`.
+    /// Creates a shell in which LEASEHOLD_URL is `url`.
     pub(crate) fn with_url(url: &str) -> Self {
         Self { url: Some(url.to_owned()), ..Self::without_url() }
     }
 
-    /// A shell in which nothing says where the locks are.
+    /// Creates a shell without any location of locks.
     pub(crate) fn without_url() -> Self {
         Self { folder: tempfile::tempdir().expect("a temporary folder"), url: None }
     }
 
-    /// `leasehold` with these arguments, not started yet.
+    /// Returns the command `leasehold` with these arguments, not yet started.
     pub(crate) fn leasehold(&self, args: &[&str]) -> Command {
         self.command(env!("CARGO_BIN_EXE_leasehold"), args)
     }
 
-    /// Any program, which finds `leasehold` by the variable L.
+    /// Returns a command of any program, which finds `leasehold` by the variable L.
     pub(crate) fn command(&self, program: &str, args: &[&str]) -> Command {
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).kill_on_drop(true);
@@ -66,8 +66,7 @@ impl Shell {
         Running { child: child.expect("leasehold starts"), log }
     }
 
-    /// Starts `leasehold run` with these options and this shell command, which runs when this
-    /// returns.
+    /// Starts `leasehold run` with these options and this shell command; returns once the command runs.
     pub(crate) async fn hold(&self, options: &[&str], name: &str, command: &str) -> Running {
         let _ = fs::remove_file(self.file("holds"));
         let script = format!("echo $$ > pid; echo > holds; {command}");
@@ -80,7 +79,7 @@ impl Shell {
         self.folder.path().join(name)
     }
 
-    /// Waits for a file that a command makes.
+    /// Waits until a command has made a file.
     pub(crate) async fn appears(&self, name: &str) {
         eventually(name, LIMIT, async || self.file(name).exists()).await;
     }
@@ -89,14 +88,14 @@ impl Shell {
         fs::read_to_string(self.file(name)).unwrap_or_default()
     }
 
-    /// A process id that a command wrote to the file `name`.
+    /// Returns a process id that a command wrote to the file `name`.
     pub(crate) async fn pid(&self, name: &str) -> u32 {
         eventually("a process id", LIMIT, async || self.read(name).ends_with('\n')).await;
         self.read(name).trim().parse().expect("a process id")
     }
 }
 
-/// A `leasehold` that runs.
+/// A running `leasehold`.
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
@@ -115,7 +114,7 @@ impl Running {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until it says, as `-v` makes it, that it waits.
+    /// Waits until it reports that it waits, as `-v` makes it do.
     pub(crate) async fn waits(&self) {
         eventually("it waits", LIMIT, async || self.stderr().contains("waiting")).await;
     }
@@ -125,13 +124,13 @@ impl Running {
         timeout(LIMIT, self.child.wait()).await.expect("it ends").expect("it is ours")
     }
 
-    /// Its exit code.
+    /// Returns its exit code.
     pub(crate) async fn code(&mut self) -> i32 {
         let status = self.ended().await;
         status.code().unwrap_or_else(|| panic!("no exit code but {status}: {}", self.stderr()))
     }
 
-    /// Its exit code, and how long it took from `since`.
+    /// Returns its exit code, and the time since `since`.
     pub(crate) async fn code_since(&mut self, since: Instant) -> (i32, Duration) {
         let code = self.code().await;
         (code, since.elapsed())

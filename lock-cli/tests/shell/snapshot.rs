@@ -1,8 +1,8 @@
-//! Printed text beside what was committed.
+//! Compares printed text with committed snapshots.
 
 use crate::shell::Shell;
 
-/// Returns the output of one run, with the parts that differ from run to run taken out.
+/// Returns the output of one run, without the parts that differ between runs.
 pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
     let output = shell.run(args).await;
     let stderr = match output.stderr.as_str() {
@@ -12,11 +12,11 @@ pub(crate) async fn typed(shell: &Shell, args: &[&str]) -> String {
     format!("$ leasehold {}\n{}{stderr}--- {}\n", args.join(" "), output.stdout, output.code)
 }
 
-/// The stores that tell since when a lock is held. The others may tell it or not: what they print of it
-/// is left out of their snapshots.
+/// Stores that report since when a lock is held. The others may report it or not, so snapshots of their output
+/// leave it out.
 const TELL_SINCE: [&str; 3] = ["file", "postgres", "redis"];
 
-/// Parts of times and moments that differ from run to run, and their replacements.
+/// Times that differ between runs, and their replacements.
 fn since_filters(store: &str) -> &'static [(&'static str, &'static str)] {
     if TELL_SINCE.contains(&store) {
         return &[
@@ -32,8 +32,8 @@ fn since_filters(store: &str) -> &'static [(&'static str, &'static str)] {
     ]
 }
 
-/// Compares with the committed snapshot, which may be that of one kind of store.
-/// `INSTA_UPDATE=always` writes it anew.
+/// Compares with the committed snapshot, which may belong to one kind of store. `INSTA_UPDATE=always` writes it
+/// anew.
 pub(crate) fn compare(store: &str, name: &str, printed: &str) {
     let mut settings = insta::Settings::clone_current();
     settings.set_snapshot_path("snapshots");

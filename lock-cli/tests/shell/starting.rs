@@ -1,4 +1,4 @@
-//! A server that is away when `leasehold` starts.
+//! A server that is down when `leasehold` starts.
 
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ async fn c48_a_server_that_starts_later_is_waited_for() {
     candidate.ended().await;
 }
 
-/// A wrong password does not become right.
+/// A wrong password stays wrong, so there is no retry.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_refusal_is_told_at_once() {
     let redis = Redis::start().await;

@@ -1,4 +1,4 @@
-//! The stores that hold locks, and what happens to them behind our back.
+//! The stores of the tests, and acts on them that bypass `leasehold`.
 
 use std::fs;
 use std::time::Duration;
@@ -7,23 +7,23 @@ use leasehold::LockRequest;
 use lock_testkit::{RedisServer, Reply};
 use tempfile::TempDir;
 
-/// A foreign holder holds for this long.
+/// Time for which a foreign holder holds.
 const FOREIGN: Duration = Duration::from_secs(20);
 
-/// A store of its own for one test.
+/// A store for one test.
 pub(crate) trait Store: Sync {
     /// Name of its snapshots.
     const NAME: &'static str;
 
-    /// For how long beyond its TTL a hold lasts whose holder died.
+    /// Time beyond its TTL for which the hold of a dead holder lasts.
     const OUTLASTS: Duration = Duration::ZERO;
 
     fn url(&self) -> String;
 
-    /// Forgets all that is held.
+    /// Deletes all holds.
     async fn wipe(&self);
 
-    /// Another client takes the lock for 20 s, if it is free.
+    /// Takes the lock as another client for 20 s, if it is free.
     async fn foreign_take(&self, name: &str) -> bool {
         let client = leasehold::connect(&self.url()).await.expect("a connection");
         let request = LockRequest::new(name).ttl(FOREIGN);
@@ -31,12 +31,12 @@ pub(crate) trait Store: Sync {
         guard.map(|guard| guard.detach().expect("held")).is_some()
     }
 
-    /// The server stops and answers nothing from now on; `false` where there is none.
+    /// Stops the server, which then answers nothing; `false` if there is no server.
     fn stop(&self) -> bool {
         false
     }
 
-    /// The server goes on.
+    /// Continues the server.
     fn go_on(&self) {}
 }
 
@@ -83,7 +83,7 @@ impl Store for Redis {
         self.0.cli(&["FLUSHALL"]);
     }
 
-    /// As clients in other languages do.
+    /// The same command as clients in other languages send.
     async fn foreign_take(&self, name: &str) -> bool {
         let ttl = FOREIGN.as_millis().to_string();
         match self.0.cli(&["SET", name, "x", "NX", "PX", &ttl]) {
@@ -103,7 +103,7 @@ impl Store for Redis {
     }
 }
 
-/// Three Redis servers, of which a majority decides.
+/// Three Redis servers, a majority of which decides.
 pub(crate) struct Quorum([RedisServer; 3]);
 
 impl Quorum {
@@ -145,7 +145,7 @@ impl Etcd {
 #[cfg(feature = "etcd")]
 impl Store for Etcd {
     const NAME: &'static str = "etcd";
-    /// Two seconds on the session, and one of the server's.
+    /// Two seconds of the session, and one of the server.
     const OUTLASTS: Duration = Duration::from_secs(3);
 
     fn url(&self) -> String {

@@ -1,4 +1,4 @@
-//! On a real terminal, by tmux: the waiting line, colour, and job control.
+//! Tests on a real terminal, by tmux: the waiting line, colour, and job control.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use crate::LIMIT;
 use crate::shell::Shell;
 use crate::store::{File, Redis};
 
-/// A terminal with a shell in it. Its tmux server is its own, and ends with it.
+/// A terminal with a shell in it. It has its own tmux server, which ends with it.
 struct Terminal<'a> {
     shell: &'a Shell,
     socket: String,
 }
 
 impl<'a> Terminal<'a> {
-    /// A terminal of 100 columns, in the folder and with the variables of `shell`.
+    /// Opens a terminal of 100 columns, in the folder and with the variables of `shell`.
     async fn open(shell: &'a Shell) -> Self {
         let socket = shell.file("tmux").display().to_string();
         let terminal = Self { shell, socket };
@@ -52,7 +52,7 @@ impl<'a> Terminal<'a> {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// The line on the screen that holds `text`.
+    /// Returns the line on the screen that contains `text`.
     fn line(&self, text: &str) -> Option<String> {
         self.screen().lines().find(|line| line.contains(text)).map(str::to_owned)
     }
@@ -61,7 +61,7 @@ impl<'a> Terminal<'a> {
         eventually(text, LIMIT, async || self.screen().contains(text)).await;
     }
 
-    /// Waits until a command here holds the lock.
+    /// Waits until a command of this terminal holds the lock.
     async fn holds(&self, name: &str) {
         eventually("it is held", LIMIT, async || {
             let seen = self.shell.run(&["inspect", name, "--json"]).await;
@@ -70,7 +70,7 @@ impl<'a> Terminal<'a> {
         .await;
     }
 
-    /// The process that a command named in the file `pid`.
+    /// Returns the process that a command wrote to the file `pid`.
     async fn pid(&self) -> u32 {
         self.shell.pid("pid").await
     }
@@ -124,7 +124,7 @@ async fn a_terminal_gets_colour_unless_it_is_not_wanted() {
     terminal.shows("finished").await;
     let plain = terminal.tmux(&["capture-pane", "-p", "-e"]);
     assert!(plain.contains("good") && !plain.contains("\u{1b}[32m"), "{plain:?}");
-    // Nor does a pipe: no other test here sees an escape.
+    // A pipe gets no colours either: no other test here sees an escape.
     assert!(!shell.run(&["doctor"]).await.stdout.contains('\u{1b}'));
 }
 
@@ -160,7 +160,7 @@ async fn the_command_may_read_the_terminal_and_the_shell_gets_it_back() {
     terminal.shows("code 0").await;
     terminal.types("echo th''anks");
     terminal.shows("thanks").await;
-    // A job-control shell of its own, which wants the terminal for itself.
+    // A nested shell with job control, which wants the terminal for itself.
     terminal.types("clear; $L run a -- bash --norc --noprofile -i; echo code $?");
     terminal.holds("a").await;
     terminal.types("echo $LEASEHOLD_NAME is mine; exit 5");
@@ -175,10 +175,10 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
     for reads_first in ["", "read x; "] {
         let _ = std::fs::remove_file(shell.file("pid"));
         let _ = std::fs::remove_file(shell.file("go"));
-        // A shell that is about to start a program cannot be stopped: it starts none.
+        // A shell that is about to start a program cannot be stopped, so this one starts none.
         let script = format!("{reads_first}echo $$ > pid; while [ ! -e go ]; do :; done");
         terminal.types(&format!("clear; $L run a -- sh -c '{script}'; echo code $?"));
-        // Words typed before would be the outer shell's.
+        // Words typed earlier would go to the outer shell.
         terminal.holds("a").await;
         terminal.types("");
         let command = terminal.pid().await;
@@ -195,7 +195,7 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
     }
 }
 
-/// A command that was away for longer than the TTL does not go on.
+/// A command that was stopped for longer than the TTL does not continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
     let shell = Shell::of(&File::start());

@@ -1,4 +1,4 @@
-//! A lock that stays though its command has ended.
+//! Locks that stay after their command has ended.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use crate::store::Redis;
 
 const SECRET: &str = "pa55word-of-the-test";
 
-/// A command that ends with 0 when it is told to.
+/// A command that ends with 0 once the file exists.
 const ENDS_WELL: &str = "while [ ! -e go ]; do sleep 0.01; done; rm go";
 
-/// Ends the command; the exit code, and what was told.
+/// Ends the command; returns the exit code and the messages.
 async fn ended(shell: &Shell, mut held: Running) -> (i32, String) {
     std::fs::write(shell.file("go"), "").expect("a file");
     (held.code().await, held.stderr())
 }
 
-/// Returns true if the text names the lock, the store, the cause and the time, and no secret.
+/// Fails unless the text names the lock, the store, the cause and the time, and no secret.
 fn assert_told(stderr: &str, parts: &[&str]) {
     for part in parts {
         assert!(stderr.contains(part), "{part} is not in: {stderr}");
@@ -29,7 +29,7 @@ fn assert_told(stderr: &str, parts: &[&str]) {
     assert_eq!(stderr.matches("leasehold: ").count(), 1, "it is to be told once: {stderr}");
 }
 
-/// A shell whose user may do all that locks need, until [`forbid`].
+/// Creates a shell whose user has all rights that locks need, until [`forbid`].
 pub(crate) fn shell_of_a_user(Redis(server): &Redis) -> Shell {
     let secret = format!(">{SECRET}");
     server.cli(&["ACL", "SETUSER", "app", "on", &secret, "~*", "&*", "+@all"]);
@@ -84,7 +84,7 @@ async fn c47_an_election_tells_of_a_release_that_redis_refuses() {
     assert_told(&stderr, &["lock \"a\"", "no permissions", "keeps the lock for up to"]);
 }
 
-/// C47: an outage at the end is told when the command gives up, and not if the server is back before.
+/// C47: an outage at the end is reported when the command gives up, but not if the server returns before.
 #[tokio::test]
 async fn c47_a_release_without_an_answer_is_told_in_the_end() {
     let redis = Redis::start().await;
@@ -107,7 +107,7 @@ async fn c47_a_release_that_is_answered_late_is_not_told() {
     let held = shell.hold(&["--ttl", "60s", "--strict"], "a", ENDS_WELL).await;
     redis.0.stop();
     let back = async {
-        // The request time-out is over by then, and the janitor's time is not.
+        // By then the request time-out is over, but not the time of the janitor.
         tokio::time::sleep(Duration::from_millis(2_700)).await;
         redis.0.cont();
     };
@@ -144,7 +144,7 @@ async fn c47_a_release_that_postgres_refuses_is_told() {
     );
 }
 
-/// C47: a directory that may not be written any more. Root may write everywhere.
+/// C47: a directory that lost its write permission. Root may write everywhere.
 #[tokio::test]
 async fn c47_a_release_that_the_directory_refuses_is_told() {
     use std::fs::{Permissions, set_permissions};
@@ -171,7 +171,7 @@ async fn c47_a_release_that_the_directory_refuses_is_told() {
     assert_told(&stderr, &["lock \"a\"", &url, "the lock for up to"]);
 }
 
-/// C19: what a signal ends that came while a run was being recorded ends soon.
+/// C19: a signal during the record of a run ends the command soon.
 #[tokio::test]
 async fn c42_a_signal_ends_the_recording() {
     let redis = Redis::start().await;
