@@ -1,4 +1,4 @@
-//! The blocking client, by threads: in memory, on files and on a real Redis server.
+//! The blocking client on threads: in memory, on files and on a real Redis server.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -10,10 +10,10 @@ use std::time::Duration;
 use leasehold::blocking::{LockClient, connect};
 use leasehold::{LockError, LockRequest, LostReason};
 
-/// Within this everything that is waited for has come.
+/// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// No lock of these tests is free again by its TTL.
+/// A TTL that outlives each test, so that no lock becomes free by it.
 const LONG: Duration = Duration::from_secs(600);
 
 fn long(name: &str) -> LockRequest {
@@ -66,7 +66,7 @@ fn c14_a_busy_lock_is_told(url: &str) {
     held.release().expect("it was held");
     let swept = two.try_with("a", |held| held.name().to_string()).expect("an answer");
     assert_eq!(swept.expect("it is free").into_value().expect("it was held"), "a");
-    // A wait that ends leaves the queue a moment later, so no try follows it.
+    // A wait leaves the queue a moment after its end, so no try follows it.
     let held = one.acquire(long("a")).expect("a free lock");
     let waits = LockRequest::new("a").wait(Duration::from_secs(2));
     let refused = two.acquire(waits).expect_err("it is held");
@@ -145,7 +145,7 @@ fn a_shutdown_gives_everything_back(url: &str) {
     assert!(matches!(refused, LockError::Closed { .. }), "{refused}");
 }
 
-/// Makes a test of each case for the store that the module's `store` gives: its URL, and what keeps it.
+/// Makes a test of each case for the store of the module's `store`: its URL, and the value that keeps it alive.
 macro_rules! cases {
     ($($case:ident)*) => {$(
         #[test]
@@ -172,7 +172,7 @@ macro_rules! all_cases {
 }
 
 mod memory {
-    /// A store of the test's own.
+    /// Returns a store for the test.
     fn store() -> (String, ()) {
         let name = std::thread::current().name().expect("a test has a name").to_owned();
         (format!("memory:{name}"), ())
@@ -213,7 +213,7 @@ mod redis {
 
     all_cases!();
 
-    /// C8, C17: the loss comes without the server.
+    /// C8, C17: the loss is reported without the server.
     #[test]
     fn c08_a_loss_is_told_when_the_server_stands_still() {
         let (_runtime, server) = start();

@@ -1,4 +1,4 @@
-//! From a URL to a client: what is chosen, and what is said of a bad one.
+//! Tests of `connect`: the backend of each URL, and the errors for bad URLs.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -55,7 +55,7 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
     assert!(!text.contains("secret"), "{text}");
 }
 
-/// C49: on the backends that need no server; the others have such a test each.
+/// C49: on the backends without a server; each of the others has its own such test.
 #[tokio::test]
 async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     let folder = tempfile::tempdir().expect("a folder");

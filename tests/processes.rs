@@ -1,5 +1,5 @@
-//! Facts that only several processes show: kills, pauses, and increments of one file, on the file backend and on real
-//! servers.
+//! Facts that only several processes show: kills, pauses, and increments of one file, on the file backend and on
+//! real servers.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -70,7 +70,7 @@ const SLACK: Duration = Duration::from_secs(3);
 
 const NAME: &str = "shared";
 
-/// Number of locks that a paused waiter waits for.
+/// Number of locks for which a paused waiter waits.
 const LOCKS: usize = 30;
 
 #[test]
@@ -92,15 +92,15 @@ fn child_role() {
     });
 }
 
-/// Where a test's processes meet.
+/// The store of a test's processes, and its properties.
 struct Fixture {
     folder: TempDir,
     url: String,
-    /// Number of acquisitions where one would not do: fewer where each takes longer.
+    /// Number of acquisitions where one is not enough: fewer on slower stores.
     rounds: u64,
-    /// For how long beyond its TTL a hold lasts whose holder died.
+    /// Time beyond its TTL for which the hold of a dead holder lasts.
     outlasts: Duration,
-    /// Servers that run for this test alone.
+    /// Servers of this test alone.
     _server: Option<Box<dyn Send>>,
 }
 
@@ -121,7 +121,7 @@ impl Fixture {
     async fn etcd() -> Self {
         static SERVER: OnceCell<lock_testkit::EtcdServer> = OnceCell::const_new();
         let server = SERVER.get_or_init(lock_testkit::EtcdServer::start).await;
-        // Two seconds of the session, and one of the server's.
+        // Two seconds of the session, and one of the server.
         Self { outlasts: Duration::from_secs(3), ..Self::behind_a_prefix(&server.url()) }
     }
 
@@ -140,7 +140,7 @@ impl Fixture {
         Self { outlasts: Duration::from_secs(2), ..Self::behind_a_prefix(&server.url()) }
     }
 
-    /// On a server that is slow to start, and that all tests share.
+    /// Uses a server that is slow to start, and that all tests share.
     #[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
     fn behind_a_prefix(server: &str) -> Self {
         let fixture = Self::files();
@@ -148,7 +148,7 @@ impl Fixture {
         Self { url: format!("{server}?prefix={prefix}/"), rounds: 200, ..fixture }
     }
 
-    /// Until when the lock of a holder that died with this TTL is to be another's.
+    /// Returns the time within which another gets the lock of a dead holder with this TTL.
     fn bound(&self, ttl: Duration) -> Duration {
         ttl + self.outlasts + Duration::from_secs(1) + SLACK
     }
@@ -199,7 +199,7 @@ fn count(file: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
-/// Takes two locks together again and again, in the order that it is told, and counts under each.
+/// Acquires two locks together repeatedly, in the given order, and counts under each.
 async fn move_both_ways() {
     let (client, folder) = (client().await, PathBuf::from(variable("FOLDER")));
     let rounds = rounds();
@@ -221,7 +221,7 @@ async fn move_both_ways() {
     }
 }
 
-/// A tenth of all read-modify-writes of a file, each under the lock.
+/// Does a tenth of all read-modify-writes of a file, each under the lock.
 async fn increment() {
     let (client, file) = (client().await, Path::new(&variable("FOLDER")).join("count"));
     for _ in 0..rounds() / 10 {
@@ -234,7 +234,7 @@ async fn increment() {
     child::say("done");
 }
 
-/// Takes the lock and keeps it until it is killed.
+/// Acquires the lock and keeps it until it is killed.
 async fn hold() {
     let guard = client().await.acquire(request()).await.expect("its turn comes");
     child::say(&guard.token().to_string());
@@ -242,19 +242,19 @@ async fn hold() {
     drop(guard);
 }
 
-/// Takes the lock again and again, and says so.
+/// Acquires the lock repeatedly, and reports it.
 async fn wait() {
     let client = client().await;
     loop {
         let guard = client.acquire(request()).await.expect("its turn comes");
         child::say(&guard.token().to_string());
         tokio::time::sleep(Duration::from_millis(5)).await;
-        // The worker may have been stopped meanwhile, and have lost the lock.
+        // The worker may have been stopped, and have lost the lock.
         guard.release_confirmed().await.expect("an answer");
     }
 }
 
-/// Waits for many locks at once, and says of each whether it believes in it beside another holder.
+/// Waits for many locks at once, and reports for each if it believes in it beside another holder.
 async fn wait_for_many() {
     let client = client().await;
     let waiting = (0..LOCKS).map(async |i| {
@@ -263,13 +263,13 @@ async fn wait_for_many() {
             client.admin().inspect(guard.name()).await.expect("an answer").holder().cloned();
         let ours = holder.and_then(|holder| holder.token) == Some(guard.token());
         child::say(if guard.is_held() && !ours { "two holders" } else { "right" });
-        // The lock of a holder that was paused may be lost.
+        // A holder that was paused may have lost the lock.
         guard.release_confirmed().await.expect("an answer");
     });
     join_all(waiting).await;
 }
 
-/// Advances, reads, is paused, and writes: with and without the fence.
+/// Advances the fence, reads, is paused, and writes: with and without the fence.
 async fn write_after_a_pause() {
     let folder = PathBuf::from(variable("FOLDER"));
     let guard = client().await.acquire(request()).await.expect("its turn comes");
@@ -277,7 +277,7 @@ async fn write_after_a_pause() {
     fence.advance(guard.token()).await.expect("the newest");
     let seen = count(&folder.join("count"));
     child::say("read");
-    // The parent stops us here. No check before this point would see it.
+    // The parent stops this process here. No check before this point would notice.
     child::hear().await;
     let contents = (seen + 1).to_string();
     std::fs::write(folder.join("unfenced"), &contents).expect("written");
@@ -301,7 +301,7 @@ async fn ten_processes_increment(fixture: Fixture) {
 
 on_each_store!(s4_ten_processes_lose_no_increment: ten_processes_increment);
 
-/// C39: two processes that name the same locks in opposite orders never wait for each other in a circle.
+/// C39: two processes that name the same locks in opposite orders never deadlock.
 async fn opposite_orders_never_deadlock(fixture: Fixture) {
     let mut movers = [(); 2].map(|()| fixture.spawn("mover", Duration::from_secs(30)));
     for (mover, order) in movers.iter_mut().zip(["a b", "b a"]) {
@@ -309,7 +309,7 @@ async fn opposite_orders_never_deadlock(fixture: Fixture) {
         mover.tell(order).await;
     }
     for _ in 0..10 {
-        // A process that waits in a circle says nothing more.
+        // A deadlocked process prints nothing more.
         for said in join_all(movers.iter_mut().map(child::Child::line)).await {
             assert_eq!(said, "a tenth");
         }
@@ -335,8 +335,8 @@ async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {
 
 on_each_store!(c28_a_killed_holder_costs_its_ttl: a_killed_holder_lets_the_next_one_in);
 
-/// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer
-/// than the liveness bound and, for a holder, its TTL (L5).
+/// C28: waiters are killed and stopped at random, in the queue and as holders; nobody waits longer than the
+/// liveness bound plus, for a holder, its TTL (L5).
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
@@ -356,7 +356,7 @@ async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
             _ => victim.kill().await,
         }
         let struck = Instant::now();
-        // Everyone who is left gets in again, with greater tokens than before.
+        // Every survivor gets in again, with greater tokens than before.
         let said = join_all(waiters.iter_mut().map(fresh_line)).await;
         worst = worst.max(struck.elapsed());
         let newest = said.into_iter().max().expect("some are left");
@@ -367,7 +367,7 @@ async fn c28_a_queue_whose_members_are_killed_never_stalls_for_3_s() {
     assert!(worst < Duration::from_secs(3) + SLACK, "a stall of {worst:?}");
 }
 
-/// The next token that a child says after what it has said so far.
+/// Returns the next token that a child prints after its present output.
 #[cfg(feature = "redis")]
 async fn fresh_line(child: &mut child::Child) -> u64 {
     let soon = Duration::from_millis(1);
@@ -375,8 +375,8 @@ async fn fresh_line(child: &mut child::Child) -> u64 {
     child.line().await.parse().expect("a token")
 }
 
-/// P1: a holder that is paused past its TTL damages the resource that does not check tokens (the
-/// positive control), and is refused by the one that does.
+/// P1: a holder that is paused past its TTL damages a resource that does not check tokens (the positive control),
+/// and is refused by a resource that does.
 async fn a_paused_holder_is_refused_by_the_fence(fixture: Fixture) {
     let ttl = Duration::from_secs(1);
     let mut paused = fixture.spawn("pausing writer", ttl);
@@ -400,8 +400,8 @@ async fn a_paused_holder_is_refused_by_the_fence(fixture: Fixture) {
 
 on_each_store!(p1_a_paused_holder_is_refused_by_the_fence: a_paused_holder_is_refused_by_the_fence);
 
-/// S3: a waiter is paused while its grant is on its way. The grant expires, another takes the lock;
-/// when the waiter goes on and reads of its grant, it must not believe in it.
+/// S3: a waiter is paused while its grant is in flight. The grant expires, and another acquires the lock. When
+/// the waiter continues and reads its grant, it must not believe in it.
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
@@ -426,7 +426,7 @@ async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     let mut waiter = fixture.spawn("paused waiter", limit);
     queued(1).await;
     waiter.stop();
-    // Granted to the waiter, which does not hear of it, and in the end to us again.
+    // Granted to the waiter, which does not receive it, and in the end to this test again.
     for guard in guards.drain(..) {
         guard.release().await.expect("an answer");
     }

@@ -1,7 +1,7 @@
-//! Backends are swapped by URL: one test body, run on each. This is the recipe of `docs/testing.md`.
+//! Swaps backends by URL: one test body runs on each. This is the recipe of `docs/testing.md`.
 //!
-//! `LEASEHOLD_TEST_URL=redis://127.0.0.1/ cargo test --features redis --test swap chosen` runs it on
-//! a store of your own.
+//! `LEASEHOLD_TEST_URL=redis://127.0.0.1/ cargo test --features redis --test swap chosen` runs it on another
+//! store.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -12,10 +12,10 @@ use futures_util::future::join_all;
 use leasehold::core::OwnerId;
 use leasehold::{Fence, LockClient, LockRequest, MemoryFence, Wait, connect};
 
-/// Number of tasks that sell from one stock, each by a client of its own.
+/// Number of tasks that sell from one stock, each with its own client.
 const SELLERS: u32 = 8;
 
-/// The code under test: it knows no backend.
+/// The code under test, which does not depend on a backend.
 async fn sell(locks: &LockClient, name: &str, fence: &MemoryFence, stock: &AtomicU32) {
     let request = LockRequest::new(name).wait(Wait::AtMost(Duration::from_secs(30)));
     let guard = locks.acquire(request).await.expect("its turn comes");
@@ -26,7 +26,7 @@ async fn sell(locks: &LockClient, name: &str, fence: &MemoryFence, stock: &Atomi
     guard.release().await.expect("it was held to the end");
 }
 
-/// The one test body.
+/// The test body.
 async fn sellers_sell_each_item_once(url: &str) {
     let name = format!("swap-{}", OwnerId::random().expose());
     let (fence, stock) = (MemoryFence::new(), AtomicU32::new(SELLERS));
@@ -39,7 +39,7 @@ async fn sellers_sell_each_item_once(url: &str) {
     assert_eq!(stock.into_inner(), 0, "{url}");
 }
 
-/// In unit tests the URL is not set, and memory does.
+/// In unit tests the URL is not set, and memory is used.
 #[tokio::test]
 async fn swapped_for_what_the_environment_has_chosen() {
     let url = std::env::var("LEASEHOLD_TEST_URL").unwrap_or_else(|_| "memory:swap".to_owned());

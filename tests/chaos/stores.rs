@@ -1,4 +1,4 @@
-//! The stores, and what befalls them.
+//! The stores, and the faults of each.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use lock_testkit::chaos::{FileRegister, Register, Store};
 
 use crate::registers;
 
-/// A store as its workers see it: a URL is all they know.
+/// A store, for its workers: they only know a URL.
 pub(crate) struct Any;
 
 impl Store for Any {
@@ -59,7 +59,7 @@ macro_rules! connects_by_url {
     };
 }
 
-/// The memory of this process, where nothing but evictions and dropped futures befalls a lock.
+/// The memory of this process. Only evictions and dropped futures disturb it.
 pub(crate) struct Memory(String);
 
 impl Store for Memory {
@@ -77,7 +77,7 @@ impl Store for Memory {
     connects_by_url!();
 }
 
-/// A folder that the workers share. They are paused and killed.
+/// A folder that the workers share. Workers are paused and killed.
 pub(crate) struct Files(PathBuf);
 
 impl Store for Files {
@@ -94,7 +94,7 @@ impl Store for Files {
     connects_by_url!();
 }
 
-/// Files, whose register has no fence.
+/// Files whose register has no fence.
 pub(crate) struct Unfenced(Files);
 
 impl Store for Unfenced {
@@ -117,7 +117,7 @@ impl Store for Unfenced {
     }
 }
 
-/// A server that keeps what it answered, unless an operator flushes it.
+/// A server that keeps everything that it answered, unless an operator flushes it.
 #[cfg(feature = "redis")]
 pub(crate) struct Redis(lock_testkit::RedisServer);
 
@@ -148,7 +148,7 @@ impl Store for Redis {
         match fault {
             "scripts-flushed" => drop(self.0.cli(&["SCRIPT", "FLUSH"])),
             "connections-killed" => drop(self.0.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
-            // The marks of fences stay: they are the resource's.
+            // The marks of fences stay, since they belong to the resource.
             "locks-deleted" => registers::delete_all_but_registers(&self.0),
             _ => strike_server(&mut self.0, fault, span).await,
         }
@@ -157,16 +157,16 @@ impl Store for Redis {
     connects_by_url!();
 }
 
-/// One member.
+/// An etcd server of one member.
 #[cfg(feature = "etcd")]
 pub(crate) struct Etcd(lock_testkit::EtcdServer);
 
 #[cfg(feature = "etcd")]
 impl Store for Etcd {
     const NAME: &str = "etcd";
-    /// The shortest that etcd grants.
+    /// The shortest TTL that etcd grants.
     const TTL: Duration = Duration::from_secs(2);
-    /// Two seconds of the session, and one of the server's; and a restart gives all leases another TTL.
+    /// Two seconds of the session, and one of the server; and a restart gives all leases another TTL.
     const OUTLASTS: Duration = Duration::from_secs(9);
 
     async fn start(_folder: &Path) -> Self {
@@ -192,7 +192,7 @@ impl Store for Etcd {
     connects_by_url!();
 }
 
-/// One server, whose sessions are terminated too.
+/// A Postgres server, whose sessions are terminated too.
 #[cfg(feature = "postgres")]
 pub(crate) struct Postgres(lock_testkit::PostgresServer);
 
@@ -229,11 +229,12 @@ impl Store for Postgres {
     connects_by_url!();
 }
 
-/// A session lasts for a third longer than its TTL, and a restart or a change of the leader starts it anew.
+/// Delay after a holder's death. A session lasts a third longer than its TTL, and a restart or a change of leader
+/// starts it anew.
 #[cfg(feature = "zookeeper")]
 const SESSIONS_OUTLAST: Duration = Duration::from_secs(9);
 
-/// One member.
+/// A ZooKeeper server of one member.
 #[cfg(feature = "zookeeper")]
 pub(crate) struct ZooKeeper(lock_testkit::ZooKeeperServer);
 
@@ -265,7 +266,8 @@ impl Store for ZooKeeper {
     connects_by_url!();
 }
 
-/// Three members, one of which is struck at a time, each in turn. The network is that before the first.
+/// A ZooKeeper ensemble of three members, one of which is disturbed at a time, in turn. The network is the one
+/// before the first.
 #[cfg(feature = "zookeeper")]
 pub(crate) struct ZooKeepers {
     members: lock_testkit::ZooKeeperEnsemble,

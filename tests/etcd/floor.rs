@@ -1,4 +1,5 @@
-//! C22: tokens are a floor and a revision, so that they go on above those of earlier clusters and other stores.
+//! C22: tokens are a floor plus a revision, so that they are greater than those of earlier clusters and other
+//! stores.
 
 use std::fs;
 use std::time::Duration;
@@ -22,7 +23,7 @@ async fn token(client: &LockClient) -> u64 {
     token
 }
 
-/// A cluster that was built anew begins at revision 1 again.
+/// A new cluster begins at revision 1 again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_cluster_that_is_built_anew_has_greater_tokens() {
     let mut server = EtcdServer::start().await;
@@ -34,7 +35,7 @@ async fn c22_a_cluster_that_is_built_anew_has_greater_tokens() {
     assert!(after > before, "{after} after {before}");
 }
 
-/// A backup that was restored has the floor of the cluster that it was taken of.
+/// A restored backup has the floor of its original cluster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_the_floor_of_another_cluster_is_raised() {
     let server = EtcdServer::start().await;
@@ -48,7 +49,8 @@ async fn c22_the_floor_of_another_cluster_is_raised() {
     assert!(floor(&server) > written && floor(&server).ends_with(cluster), "{}", floor(&server));
 }
 
-/// A floor that is raised under a client costs it no hold, and its next grant is above it.
+/// If the floor is raised while a client is connected, the client loses no hold, and its next grant is above the
+/// floor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     let server = EtcdServer::start().await;
@@ -66,7 +68,7 @@ async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     released(guard).await;
 }
 
-/// A service that comes back from another store finds the floor where it left it.
+/// A service that returns from another store finds the floor unchanged.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_floor_behind_the_clock_is_raised_while_nobody_has_a_claim() {
     let server = EtcdServer::start().await;
@@ -84,7 +86,7 @@ async fn c22_a_floor_behind_the_clock_is_raised_while_nobody_has_a_claim() {
     released(guard).await;
 }
 
-/// C31: a data folder that was copied back has the id of its cluster, so that no client can know.
+/// C31: a data folder that was copied back has the id of its cluster, so that no client can notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_doctor_says_when_the_floor_is_to_be_raised() {
     let server = EtcdServer::start().await;

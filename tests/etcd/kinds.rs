@@ -1,4 +1,4 @@
-//! Kinds of hold on etcd: what they cost, that no slot is given twice, and what dead and foreign clients do.
+//! Kinds of hold on etcd: their cost, unique slots, and dead and foreign clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +44,8 @@ async fn transactions(
     (guard, sent().await - before)
 }
 
-/// The path of an exclusive lock is as long as ever, a reader's is no longer, and a permit beside others
-/// needs one look at them.
+/// An exclusive lock costs as much as before, a shared one no more, and a hold of permits beside others needs one
+/// look at them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
     let server = EtcdServer::start().await;
@@ -76,7 +76,7 @@ async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// C36: many clients decide at the same time, of which some wait and some only try.
+/// C36: many clients decide at the same time; some wait, and some only try.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
     let server = one_member().await;
@@ -92,7 +92,7 @@ async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
                 let guard = match client.acquire(request).await {
                     Ok(guard) => guard,
                     Err(LockError::NotAcquired { .. }) => continue,
-                    // A member that is busy may answer late.
+                    // A busy member may answer late.
                     Err(error) if error.is_transient() => continue,
                     Err(error) => panic!("neither granted nor busy: {error}"),
                 };
@@ -117,7 +117,7 @@ async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
     }
 }
 
-/// C38: the part of a client that died is free once its lease has ended, and no sooner.
+/// C38: the permits of a dead client are free once its lease has ended, and no sooner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_the_slot_of_a_dead_client_comes_back() {
     let server = one_member().await;
@@ -141,7 +141,7 @@ async fn c38_the_slot_of_a_dead_client_comes_back() {
     join_all([stays, next].map(released)).await;
 }
 
-/// C37: a claim of somebody else's is an exclusive one, also while it waits.
+/// C37: a foreign claim is exclusive, also while it waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c37_a_foreign_claim_that_waits_is_not_passed() {
     let server = one_member().await;
@@ -168,7 +168,7 @@ async fn c37_a_foreign_claim_that_waits_is_not_passed() {
     }
 }
 
-/// C33: a request that comes to meet another number of permits while it waits is told so.
+/// C33: a request that meets another number of permits during its wait gets that error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c33_a_conflict_behind_others_is_told_when_they_hold() {
     let server = one_member().await;
@@ -189,7 +189,7 @@ async fn c33_a_conflict_behind_others_is_told_when_they_hold() {
     released(three).await;
 }
 
-/// C34, C28: a run of permits comes in behind a release, past one that died in the queue.
+/// C34, C28: several holders of permits are let in by one release, past a dead waiter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c34_permits_come_in_past_a_waiter_that_died() {
     let server = one_member().await;
@@ -218,7 +218,7 @@ async fn c34_permits_come_in_past_a_waiter_that_died() {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// C34: also one that waits itself, and also if it would fit beside those who hold.
+/// C34: also a claim that waits itself, and also if it would fit beside the holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c34_a_reader_waits_for_an_older_writer() {
     let server = one_member().await;

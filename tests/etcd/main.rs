@@ -1,4 +1,4 @@
-//! The etcd backend keeps the whole contract, and what is etcd's own, on real servers.
+//! Tests of the etcd backend on real servers: the whole contract, and properties of etcd.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

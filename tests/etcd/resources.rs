@@ -11,7 +11,7 @@ use crate::support::{LIMIT, client, patient, turn};
 
 lock_testkit::test_resources!(EtcdFaults);
 
-/// An acquisition and a release are one write each, and need no lease of their own.
+/// An acquisition and a release are one write each, without a lease of their own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquire_and_release_are_one_write_each() {
     let server = EtcdServer::start().await;
@@ -27,7 +27,8 @@ async fn acquire_and_release_are_one_write_each() {
     assert_eq!(granted, 0, "leases for 100 holds one after the other");
 }
 
-/// A caller that leaves a silent server leaves the connection behind. The holds are read again by the hundred, over one stream.
+/// A caller that leaves a silent server also leaves the connection. The holds are then read again by the hundred,
+/// over one stream.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c26_a_connection_that_is_left_costs_few_requests_however_many_holds_there_are() {
     const HOLDS: usize = 300;
@@ -61,7 +62,7 @@ async fn c26_a_connection_that_is_left_costs_few_requests_however_many_holds_the
     assert!(guards.iter().all(|guard| guard.is_held()));
 }
 
-/// Requests of this method that the server has `started` or `handled`.
+/// Returns the number of requests of this method that the server has `started` or `handled`.
 async fn requests(server: &EtcdServer, which: &str, method: &str) -> u64 {
     let metrics = server.metrics().await;
     let lines = metrics.lines().filter(|line| {

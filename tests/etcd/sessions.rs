@@ -1,5 +1,5 @@
-//! Ends of sessions, and of the claims on them: each claim ends by itself although its session goes on, and nothing is
-//! left behind, whatever message was lost.
+//! Ends of sessions and their claims: each claim ends by itself even if its session goes on, and nothing is left
+//! behind, whichever message was lost.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -27,8 +27,8 @@ use crate::support::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A dead client's session lasts for so much longer than the TTL of its holds, and the server ends a lease
-/// up to a second late.
+/// Time for which a dead client's session outlasts the TTL of its holds; the server ends a lease up to a second
+/// late.
 const MARGIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn backend(server: &EtcdServer) -> EtcdBackend {
@@ -39,7 +39,7 @@ async fn raw(server: &EtcdServer) -> Client {
     Client::connect([server.addr().to_string()], None).await.expect("a client")
 }
 
-/// A hold that nobody renews.
+/// Returns a hold that no client renews.
 pub(crate) async fn unrenewed(lock: &EtcdBackend, ttl: Duration) -> Lease {
     lock.acquire_lease(&LockRequest::new(fresh_name()).ttl(ttl)).await.expect("a free lock")
 }
@@ -53,7 +53,7 @@ async fn until_free(server: &EtcdServer, lease: &Lease) {
     eventually("the lock is free", LIMIT, async || claims(server, name).is_empty()).await;
 }
 
-/// C20: a client that shuts down leaves no lease, however long its TTLs are.
+/// C20: after a client's shutdown no lease is left, however long its TTLs are.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c20_an_orderly_shutdown_ends_the_sessions_at_once() {
     let server = EtcdServer::start().await;
@@ -82,7 +82,7 @@ async fn c20_a_shutdown_leaves_the_holds_of_others_alone() {
     released(guard).await;
 }
 
-/// A lease that was exported lasts for its TTL after its client is gone, and another process goes on with it.
+/// An exported lease lasts for its TTL after the end of its client, and another process continues it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_that_is_handed_on_outlives_its_client() {
     let server = one_member().await;
@@ -97,12 +97,12 @@ async fn a_lease_that_is_handed_on_outlives_its_client() {
     let lease = Lease::import(&text).expect("its own text");
     let guard = importer.attach(lease).await.expect("it is still held");
     assert_eq!(guard.token(), token);
-    // Past the end that the first client knew of, and that of its session.
+    // Past the end that the first client knew, and past the end of its session.
     assert!(timeout(7 * SECOND, guard.lost()).await.is_err(), "lost with the first client");
     released(guard).await;
 }
 
-/// The client that handed a lease on lives on: it does not end what is another's now.
+/// The client that handed a lease on stays alive, and does not end the lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_ends_no_lease_that_it_handed_on() {
     let server = one_member().await;
@@ -116,7 +116,7 @@ async fn a_client_ends_no_lease_that_it_handed_on() {
     released(guard).await;
 }
 
-/// C13, L1: a hold that nobody renews ends with its own TTL, although others keep its session alive.
+/// C13, L1: a hold that no client renews ends with its own TTL, even if other holds keep its session alive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_nobody_renews_ends_although_its_session_goes_on() {
     let server = one_member().await;
@@ -149,7 +149,7 @@ async fn a_client_that_hangs_loses_its_session() {
             let lease = unrenewed(&lock, 2 * SECOND).await;
             (lock, lease)
         });
-        // Nothing of it runs any more, and nothing is closed.
+        // Its tasks do not run any more, but nothing is closed.
         (runtime, held)
     });
     let (runtime, (lock, lease)) = hanging.join().expect("no panic");
@@ -161,7 +161,7 @@ async fn a_client_that_hangs_loses_its_session() {
     runtime.shutdown_background();
 }
 
-/// A session that the server has ended costs the holds on it, which are told, and no later one.
+/// A session that the server has ended costs only the holds on it, which are reported lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_ended_is_replaced() {
     let server = EtcdServer::start().await;
@@ -180,7 +180,7 @@ async fn a_session_that_ended_is_replaced() {
     assert!(observer.admin().list("", 10).await.expect("an answer").is_empty());
 }
 
-/// An eviction ends one hold, and none beside it on the same session.
+/// An eviction ends one hold, and no other on the same session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_eviction_ends_no_other_hold_of_the_session() {
     let server = one_member().await;
@@ -193,7 +193,7 @@ async fn an_eviction_ends_no_other_hold_of_the_session() {
     released(other).await;
 }
 
-/// C19: the mark of a withdrawal stays for as long as it is to be remembered, and no longer than needed.
+/// C19: the mark of a withdrawal stays for as long as it must be remembered, and no longer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute() {
     let server = EtcdServer::start().await;
@@ -208,7 +208,7 @@ async fn c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute() {
     assert!((30..=40).contains(&left), "{left} s");
 }
 
-/// C19: what a request wrote that came after all marks were gone does not live on with the session.
+/// C19: a late write, after all marks are gone, does not live on with the session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_key_that_no_claim_knows_is_deleted() {
     let server = EtcdServer::start().await;
@@ -216,7 +216,7 @@ async fn c19_a_key_that_no_claim_knows_is_deleted() {
     let guard = held(&client_of(Arc::new(lock.clone())), &fresh_name()).await;
     let lease = lease_of(&server, &claims(&server, guard.name().as_str())[0]);
     let id = i64::from_str_radix(&lease, 16).expect("a number");
-    // A late request of a claim of this client.
+    // A late request for a claim of this client.
     let ghost = format!("leasehold/locks/{name}/s-{}", OwnerId::random().expose());
     let on_session = Some(PutOptions::new().with_lease(id));
     raw(&server).await.put(ghost, "", on_session).await.expect("an answer");
@@ -225,7 +225,8 @@ async fn c19_a_key_that_no_claim_knows_is_deleted() {
     released(guard).await;
 }
 
-/// A grant of a lease that had no answer leaves no lease, whether it was carried out at once or comes late.
+/// If the grant of a lease has no answer, no lease is left, whether the request was carried out at once or
+/// arrives late.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_whose_grant_had_no_answer_is_ended() {
     let server = EtcdServer::start().await;
@@ -239,7 +240,7 @@ async fn a_session_whose_grant_had_no_answer_is_ended() {
             proxy.cut();
         }
         proxy.set(Mode::Pass);
-        // The same lease is asked for again.
+        // The same lease is requested again.
         let request = patient(&fresh_name()).ttl(60 * MINUTE);
         released(client.acquire(request).await.expect("a free lock")).await;
         client.shutdown().await;
@@ -251,7 +252,7 @@ async fn a_session_whose_grant_had_no_answer_is_ended() {
     }
 }
 
-/// Wherever a connection is cut while a lock is taken, extended and given back, no session is left.
+/// If a connection is cut at any point of acquire, extend and release, no session is left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_session_is_left_wherever_a_connection_is_cut() {
     let server = EtcdServer::start().await;
@@ -266,12 +267,12 @@ async fn no_session_is_left_wherever_a_connection_is_cut() {
         guard.release().await.expect("an answer");
         client.shutdown().await;
     };
-    // All at once they would take each other's time.
+    // In parallel without a limit, the tests would slow each other too much.
     stream::iter(proxies).zip(stream::iter(1..)).for_each_concurrent(4, cut).await;
     <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
 }
 
-/// A client that needs a new lease first also leaves a stopped member for another.
+/// A client that first needs a new lease also leaves a stopped member for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let cluster = EtcdServer::start_cluster(3).await;
@@ -279,7 +280,7 @@ async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {
     let guard = held(&client, &fresh_name()).await;
     let stopped = member_in_use(&cluster).await;
     cluster.members()[stopped].stop();
-    // Another TTL has another lease.
+    // Another TTL needs another lease.
     let request = LockRequest::new(fresh_name()).ttl(60 * MINUTE).wait(Wait::AtMost(6 * SECOND));
     let acquired = client.acquire(request).await;
     cluster.members()[stopped].cont();

@@ -1,4 +1,4 @@
-//! C39: several locks, as an etcd server sees them.
+//! C39: several locks on an etcd server.
 
 use leasehold::MultiRequest;
 use lock_testkit::EtcdServer;
@@ -20,12 +20,12 @@ async fn c39_free_locks_are_acquired_by_one_transaction() {
     let before = requests(&server).await;
     let all = client.acquire_all(several(&names)).await.expect("free locks");
     let sent = requests(&server).await - before;
-    // On a busy machine some of their watches are open already, whose keys are read together.
+    // On a busy machine some of their watches are already open, whose keys are read together.
     assert!(sent < 10, "{sent} requests for {} locks", MultiRequest::MAX_NAMES);
     let tokens: Vec<_> = all.tokens().map(|(_, token)| token).collect();
     assert!(tokens.iter().all(|token| *token > first.token()), "{tokens:?}");
     all.release().await.expect("held to the end");
-    // Each has its own counter: the next grants have greater tokens.
+    // Each lock has its own counter: the next grants have greater tokens.
     let again = client.acquire_all(several(&names)).await.expect("free locks");
     assert!(again.tokens().zip(tokens).all(|((_, next), token)| next > token));
 }

@@ -1,4 +1,4 @@
-//! C45: since when a lock is held, as the holder's own clock told when it took the lock.
+//! C45: the time of the grant, by the holder's own clock.
 
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +27,7 @@ async fn c45_since_is_told_of_a_lock_that_was_granted_at_once() {
     let since = seen.since.expect("the value tells");
     assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
     assert_eq!(seen.label.as_str(), "a host");
-    // An extension is no grant, also if it moves the key to another lease.
+    // An extension is not a grant, even if it moves the key to another lease.
     guard.extend(MINUTE * 2).await.expect("still held");
     assert_eq!(holder(&observer, &name).await.since, Some(since));
     let listed = observer.admin().list(&name, 10).await.expect("a listing");

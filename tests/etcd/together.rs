@@ -1,4 +1,4 @@
-//! Questions of many tasks of one client go to the server as one transaction: each lock has its own answer.
+//! Simultaneous requests of a client's tasks go to the server as one transaction: each lock has its own answer.
 
 use futures_util::future::join_all;
 use leasehold::{DistributedLock, LockRequest, Wait};
@@ -17,13 +17,13 @@ fn fresh_names() -> Vec<String> {
     (0..MANY).map(|_| fresh_name()).collect()
 }
 
-/// C22: each is held on the server under a greater token than before, and given back.
+/// C22: each lock is held on the server under a greater token than before, and released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_locks_that_are_asked_for_together_are_each_held_and_given_back() {
     let server = EtcdServer::start().await;
     let (client, names) = (client(&server.url()).await, fresh_names());
     let mut last = held(&client, &fresh_name()).await.token();
-    // On a busy machine not all may ask before the first is answered: then once more.
+    // On a busy machine, some may ask only after the first answer: then the round is repeated.
     let (mut rounds, mut fewest) = (0, MANY as u64);
     while rounds < 3 || fewest >= MANY as u64 / 2 {
         rounds += 1;
@@ -53,7 +53,7 @@ async fn s03_of_those_who_ask_for_one_lock_together_one_gets_it() {
     }
 }
 
-/// A lease that has ended spoils the transaction of all whose keys would be on it.
+/// An expired lease fails the transaction of all claims that would be on it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_spoils_one_request_spoils_no_other_that_goes_with_it() {
     let server = EtcdServer::start().await;

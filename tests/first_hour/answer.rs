@@ -1,4 +1,4 @@
-//! News of an order, for the buyer and for the log.
+//! The answer to an order, for the buyer and in the log.
 
 use std::sync::Arc;
 
@@ -25,12 +25,12 @@ impl Answer {
         self.status == StatusCode::OK
     }
 
-    /// The buyer was told that the lock was lost amid the sale: it may have been made.
+    /// Returns true if the buyer was told that the lock was lost during the sale, which may have been made.
     pub(crate) fn is_uncertain(&self) -> bool {
         self.status == StatusCode::SERVICE_UNAVAILABLE && self.text.contains("is lost")
     }
 
-    /// Returns true if the buyer (by a failure) or the log was told that the hold did not last.
+    /// Returns true if the buyer (by a failure) or the log was told of a loss of the hold.
     pub(crate) fn reports_loss(&self) -> bool {
         !self.is_sold() || reports::is_logged(self.order)
     }

@@ -1,5 +1,5 @@
-//! A shop on a Redis of its own, behind a network that can be disturbed, with a counter at which buyers
-//! stand between the read and the write until they are served.
+//! A shop on its own Redis, behind a network that can be disturbed. Its counter can be closed, so that buyers
+//! wait between the read and the write.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,29 +19,29 @@ use crate::order::Order;
 use crate::reports;
 use crate::shop::{Payment, Shelf, Shop};
 
-/// A bound for what has none of its own.
+/// A time limit for waits that have none of their own.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
-/// Stock of each shelf at first.
+/// Initial stock of each shelf.
 pub(crate) const STOCK: u32 = 1_000_000;
 
-/// The items, each with a lock of its own: so many orders meet each disturbance.
+/// Number of items, each with its own lock: so many orders meet each disturbance.
 const ITEMS: usize = 20;
 
-/// The whole rig.
+/// The shop, its server and its network.
 pub(crate) struct Scene {
     pub(crate) server: RedisServer,
     pub(crate) proxy: Proxy,
     pub(crate) counter: Counter,
     home: TempDir,
     ttl: Duration,
-    /// Set if a lock passes from one order to the next of an instance without a request.
+    /// True if a lock passes from one order to the next of an instance without a request.
     pub(crate) local_hand_off: bool,
     pub(crate) request_timeout: Duration,
 }
 
 impl Scene {
-    /// A server that forgets nothing when it is killed.
+    /// Starts a server that forgets nothing when it is killed.
     pub(crate) async fn set(ttl: Duration) -> Self {
         Self::on(RedisServer::start_with(&RedisServer::DURABLE).await, ttl).await
     }
@@ -53,12 +53,12 @@ impl Scene {
         Self { server, proxy, counter, home, ttl, local_hand_off: true, request_timeout }
     }
 
-    /// An instance of the service, over the network.
+    /// Opens an instance of the service, over the network.
     pub(crate) async fn shop(&self) -> Arc<Shop> {
         self.shop_at(&self.proxy.url()).await
     }
 
-    /// An instance of the service that reaches the server by a way of its own.
+    /// Opens an instance of the service that reaches the server directly.
     pub(crate) async fn shop_beside(&self) -> Arc<Shop> {
         self.shop_at(&self.server.url()).await
     }
@@ -75,14 +75,13 @@ impl Scene {
         Arc::new(Shop::new(locks, shelves, self.counter.clone()))
     }
 
-    /// Returns the number of an item that were taken off its shelf.
+    /// Returns the number of items that were taken off a shelf.
     pub(crate) fn taken(&self, item: &str) -> usize {
         let left = fs::read_to_string(self.home.path().join(item)).expect("a shelf");
         (STOCK - left.parse::<u32>().expect("a number")) as usize
     }
 
-    /// Compares the sold items with the taken ones, but for sales of which the buyer was told that they may have been
-    /// made.
+    /// Compares the sold items with the taken ones. Sales that the buyer was told are uncertain may differ.
     pub(crate) fn assert_exact(&self, answers: &[(String, Answer)]) {
         for item in items() {
             let told = || answers.iter().filter(|(of, _)| *of == item).map(|(_, answer)| answer);
@@ -96,7 +95,7 @@ impl Scene {
         }
     }
 
-    /// Each item can be sold again, soon.
+    /// Asserts that each item can soon be sold again.
     pub(crate) async fn assert_sells(&self, shop: &Arc<Shop>) {
         self.counter.open();
         join_all(items().map(|item| async move {
@@ -121,7 +120,7 @@ pub(crate) fn items() -> impl Iterator<Item = String> {
     (0..ITEMS).map(|i| format!("lamp-{i}"))
 }
 
-/// Orders of each item, one at a time, under way.
+/// Orders in progress, one at a time for each item.
 pub(crate) struct Orders(JoinSet<(String, Answer)>);
 
 impl Orders {
@@ -142,10 +141,10 @@ impl Orders {
     }
 }
 
-/// The order charged under each token of an item. Locks do not share tokens.
+/// The order that was charged under each token of an item. Locks do not share tokens.
 pub(crate) type Charges = BTreeMap<(String, FencingToken), Order>;
 
-/// The payments of a shop: while the counter is closed, they stand and wait.
+/// The payments of a shop: they wait while the counter is closed.
 #[derive(Clone)]
 pub(crate) struct Counter {
     is_open: watch::Sender<bool>,
@@ -167,7 +166,7 @@ impl Counter {
         self.charges.lock().expect("no panic").clone()
     }
 
-    /// All items are being paid: each lock is held, and the work stands between its read and its write.
+    /// Waits until each item is being paid: its lock is held, and the work is between its read and its write.
     pub(crate) async fn until_all_are_amid_a_sale(&self) {
         let all = async || self.charges().len() == ITEMS;
         eventually("all are amid a sale", LIMIT, all).await;

@@ -13,7 +13,7 @@ use crate::shop::Shop;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Fault of the server, or of the way to it.
+/// Fault of the server, or of the network before it.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     Stop,
@@ -21,7 +21,7 @@ enum Fault {
     Network(Mode),
 }
 
-/// Faults that leave the server silent or away.
+/// Faults that make the server silent or unreachable.
 const FAULTS: [Fault; 6] = [
     Fault::Stop,
     Fault::Kill,
@@ -52,7 +52,7 @@ impl Fault {
     }
 }
 
-/// A shop amid a sale of each item: each lock is held, and the counter is closed.
+/// Opens a shop in the middle of a sale of each item: each lock is held, and the counter is closed.
 async fn amid_sales(ttl: Duration) -> (Scene, Arc<Shop>, Orders) {
     let scene = Scene::set(ttl).await;
     let shop = scene.shop().await;
@@ -67,7 +67,7 @@ fn assert_all_sold(answers: &[(String, Answer)], fault: Fault) {
     }
 }
 
-/// While acquiring: nothing is sold, each buyer is told to come again, and nothing is left behind.
+/// During the acquisition: nothing is sold, each buyer is told to come again, and nothing is left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_away_while_a_sale_begins_sells_nothing() {
     let mut scene = Scene::set(MINUTE).await;
@@ -83,13 +83,13 @@ async fn a_server_that_is_away_while_a_sale_begins_sells_nothing() {
         fault.end(&mut scene).await;
         let after: Vec<_> = items().map(|item| scene.taken(&item)).collect();
         assert_eq!(before, after, "{fault:?}");
-        // C19: long before the TTL of a minute is over.
+        // C19: long before the TTL of a minute expires.
         scene.assert_sells(&shop).await;
     }
 }
 
-/// C47: from the grant to the release, a server that is away makes no failure of a sale that is finished
-/// before the deadline. This is the reply of the release that is swallowed, too.
+/// C47: a server that is down between grant and release causes no failure of a sale that finishes before the
+/// deadline. This covers a lost reply to the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
     for fault in FAULTS {
@@ -121,7 +121,7 @@ async fn c08_a_short_outage_amid_a_sale_is_borne() {
     }
 }
 
-/// C8, C13: an outage that is longer than the TTL is a loss. Each buyer hears it, and nothing is written.
+/// C8, C13: an outage that is longer than the TTL is a loss. Each buyer is told, and nothing is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
     let ttl = Duration::from_secs(3);
@@ -138,8 +138,8 @@ async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
     }
 }
 
-/// C47: a hold that is ended from outside, just before its sale is written, is reported, and the sale that
-/// the fence let pass stands.
+/// C47: if another client ends a hold just before its sale is written, the loss is reported, and a sale that the
+/// fence let pass counts.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_an_eviction_at_the_end_is_reported_and_the_sale_stands() {
     let (scene, _, orders) = amid_sales(MINUTE).await;
@@ -154,8 +154,8 @@ async fn c47_an_eviction_at_the_end_is_reported_and_the_sale_stands() {
     scene.assert_exact(&answers);
 }
 
-/// S4: a store that forgets its holds lets a second buyer in. The fence refuses the first one's write, and
-/// its buyer is told.
+/// S4: a store that forgets its holds lets a second buyer in. The fence refuses the first buyer's write, and that
+/// buyer is told.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_a_store_that_forgets_sells_nothing_twice() {
     let mut scene = Scene::on(RedisServer::start().await, MINUTE).await;
@@ -163,7 +163,8 @@ async fn s4_a_store_that_forgets_sells_nothing_twice() {
     let first = Orders::of_each_item(&shop);
     scene.counter.until_all_are_amid_a_sale().await;
     scene.server.restart().await;
-    // The counter is closed to the first only: it opens for all once the second stand at it too.
+    // The counter is closed for the first order only. It opens once the second order is between its read and its
+    // write too.
     let second = Orders::of_each_item(&other);
     let all = async || scene.counter.charges().len() == 2 * items().count();
     eventually("a second holder of each lock", LIMIT, all).await;

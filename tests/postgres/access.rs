@@ -1,4 +1,4 @@
-//! Ways in: password, schema, table, mode; and ways to be kept out.
+//! Ways to connect, by password, schema, table and mode; and refusals.
 
 use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use leasehold::{LockClient, LockError, LockRequest, Outcome, Wait};
@@ -45,7 +45,7 @@ async fn a_missing_schema_is_made_or_the_remedy_named() {
     let url = server.url_as("guest", "postgres");
     let text = refusal(&url).await;
     assert!(text.contains("leasehold schema postgres"), "{text}");
-    // An operator runs the script, twice, and lets the guest in.
+    // An operator runs the script twice, and grants the rights to the guest.
     let script = PostgresOptions::new(&url).schema_sql().expect("good names");
     for _ in 0..2 {
         server.psql(&script);
@@ -54,7 +54,7 @@ async fn a_missing_schema_is_made_or_the_remedy_named() {
     works(&client(&url).await).await;
 }
 
-/// A database of another encoding takes the schema, and the names that it can hold.
+/// A database with another encoding accepts the schema, and the names that the encoding has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_in_latin1_takes_the_schema() {
     let server = PostgresServer::start_with(&["listen_addresses=127.0.0.1,::1"]).await;
@@ -65,7 +65,7 @@ async fn a_database_in_latin1_takes_the_schema() {
     }
 }
 
-/// Many that find an empty database at once make its schema once.
+/// Many clients that find an empty database at once make its schema once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_empty_database_may_be_found_by_many_at_once() {
     let server = PostgresServer::start().await;
@@ -92,7 +92,7 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
         "?ends_with=both",
         "?lock_mode=advisory",
         "?lock_x=1",
-        // The table's name would be that of another set of locks.
+        // The table's name would be that of a companion of another set of locks.
         "?lock_table=locks_queue",
     ] {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
@@ -105,7 +105,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
-/// C49: the driver warns of what it does not know, and goes on.
+/// C49: the driver only warns of unknown parameters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_that_the_driver_passes_over_are_refused() {
     let url = shared().await.url();
@@ -125,7 +125,8 @@ async fn c49_parameters_that_the_driver_passes_over_are_refused() {
     }
 }
 
-/// C49: what providers put into URLs is taken where it asks for nothing more, and else refused with the reason.
+/// C49: parameters that providers put into URLs are accepted if they change nothing, and otherwise refused with
+/// the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_of_providers_are_taken_or_refused_with_the_reason() {
     let url = shared().await.url();
@@ -146,7 +147,7 @@ async fn c49_parameters_of_providers_are_taken_or_refused_with_the_reason() {
     }
 }
 
-/// Sessions can be told from those of others, unless the application names them.
+/// Sessions have a name of their own, unless the application names them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sessions_have_a_name() {
     let server = PostgresServer::start().await;
@@ -161,7 +162,7 @@ async fn sessions_have_a_name() {
     }
 }
 
-/// Uninstalling by the docs leaves nothing behind, and a client that comes later makes all anew.
+/// Uninstalling as documented leaves nothing behind, and a later client makes everything again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_uninstalled_leaves_nothing() {
     let server = PostgresServer::start().await;
@@ -195,7 +196,7 @@ async fn nobody_there_and_bad_urls() {
     }
 }
 
-/// Where TLS is required, a connection without it is not a substitute.
+/// If TLS is required, a connection without it is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_server_is_refused_where_tls_is_required() {
     refusal(&format!("{}?sslmode=require", shared().await.url())).await;
@@ -209,13 +210,13 @@ async fn a_standby_takes_no_locks() {
     let client = client(&standby.url()).await;
     let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
-    // The end of the wait may cut the last try short, so that its outcome is unknown.
+    // The end of the wait may cut the last try short; then its outcome is unknown.
     assert!(source.is_transient(), "{source:?}");
     assert!(source.to_string().contains("standby"), "{source}");
 }
 
-/// C3, C32: a notification of a grant holds a whole owner id, so a role without rights must not receive
-/// it. What such a role may see of the listening session does not tell the channel.
+/// C3, C32: a notification of a grant contains a whole owner id, so a role without rights must not receive it.
+/// The channel cannot be derived from the facts that such a role sees of the listening session.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c03_the_lock_of_a_listener_does_not_tell_its_channel() {
     let server = PostgresServer::start().await;

@@ -1,4 +1,4 @@
-//! C31: what the doctor says of real servers.
+//! C31: findings of the doctor on real servers.
 
 use leasehold::admin::Health;
 use leasehold::{LockRequest, Wait};
@@ -48,7 +48,7 @@ async fn c31_a_standby_is_named() {
     );
 }
 
-/// Returns the doctor's finding on one thing.
+/// Returns the doctor's finding of one check.
 async fn seen(url: &str, check: &str) -> (Health, String) {
     let findings = client(url).await.admin().doctor().await.expect("an answer");
     let finding = findings.into_iter().find(|finding| finding.check == check).expect("looked at");
@@ -78,7 +78,7 @@ async fn c31_the_oldest_snapshot_is_named() {
     open.rollback().await.expect("rolled back");
 }
 
-/// C27: after a switchover by logical replication, which carries no sequences, the script puts the places right.
+/// C27: logical replication carries no sequences; after a switchover by it, the script corrects the places.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_places_that_are_behind_are_named_and_the_script_puts_them_right() {
     let server = PostgresServer::start_with(&SAFE).await;
@@ -102,7 +102,7 @@ async fn c27_places_that_are_behind_are_named_and_the_script_puts_them_right() {
     pass().await;
 }
 
-/// C15, C31: locks are not taken where somebody turned writes off, which the error and the doctor name.
+/// C15, C31: if somebody turned writes off, no locks are granted, and the error and the doctor name the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_server_where_writes_are_off_by_default_is_named() {
     const NAMED: &str = "default_transaction_read_only";
@@ -120,13 +120,13 @@ async fn c15_a_server_where_writes_are_off_by_default_is_named() {
     assert!(health == Health::Risk && text.contains(NAMED), "{text}");
 }
 
-/// C3: with the text form, or where the user may not say otherwise, the log holds owner ids.
+/// C3: with requests as text, or if the user may not turn it off, the log contains owner ids.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_log_that_holds_owner_ids_is_named() {
     let logged = ["log_min_duration_statement=0"];
     let server = PostgresServer::start_with(&[SAFE.as_slice(), &logged].concat()).await;
     let pooler = PgBouncer::start(&server).await;
-    // The owner of the server turns values off for itself.
+    // The owner of the server keeps values out of the log for itself.
     assert_eq!(seen(&server.url(), "logging").await.0, Health::Good);
     let (health, text) = seen(&pooler.url(), "logging").await;
     assert!(health == Health::Risk && text.contains("pooler"), "{text}");

@@ -18,10 +18,10 @@ use crate::support::{
     LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, queued, released, served, turn,
 };
 
-/// A hold lasts this long after its client's session was seen to be gone.
+/// Time for which a hold lasts after its client's session was seen to be gone.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// Each waiter looks at least once a second.
+/// Longest pause between two looks of a waiter.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Sessions of the clients whose holds end with their connection.
@@ -42,7 +42,7 @@ fn terminate(server: &PostgresServer) {
     ));
 }
 
-/// The role of a child process: takes the lock and keeps it until it is killed.
+/// Role of a child process: acquires the lock and keeps it until it is killed.
 pub(crate) async fn hold() {
     let url = std::env::var("LOCK_URL").expect("a URL");
     let name = std::env::var("LOCK_NAME").expect("a name");
@@ -70,7 +70,7 @@ async fn c30_a_transaction_pooler_is_refused() {
     assert!(message.contains("ends_with"), "{message}");
 }
 
-/// C28: a process that is killed frees its locks soon, long before their TTL.
+/// C28: a killed process frees its locks soon, long before their TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_process_that_dies_frees_its_locks_before_their_ttl() {
     let (server, name) = (shared().await, fresh_name());
@@ -83,7 +83,7 @@ async fn c28_a_process_that_dies_frees_its_locks_before_their_ttl() {
     assert!(took < GRACE + LOOK * 2 + SLACK, "freed after {took:?}");
 }
 
-/// C28: a process that is stopped keeps its connection, and frees its locks at their TTL.
+/// C28: a stopped process keeps its connection, and frees its locks at their TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_process_that_is_stopped_frees_its_locks_at_their_ttl() {
     let (server, name) = (shared().await, fresh_name());
@@ -96,7 +96,7 @@ async fn c28_a_process_that_is_stopped_frees_its_locks_at_their_ttl() {
     assert!(took < Duration::from_secs(3) + LOOK + SLACK, "freed after {took:?}");
 }
 
-/// C8: the end of the connection is the end of each hold, of whatever kind, and is told when it arrives.
+/// C8: the end of the connection ends each hold, of all kinds, and is reported at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_cut_connection_ends_holds_of_each_kind_at_once() {
     let server = PostgresServer::start().await;
@@ -107,7 +107,7 @@ async fn c08_a_cut_connection_ends_holds_of_each_kind_at_once() {
         let guards = requests.clone().map(|request| holder.acquire(request));
         let guards: Vec<LockGuard> =
             join_all(guards).await.into_iter().map(|guard| guard.expect("free")).collect();
-        // One cut tears all connections; the holder has one session for all its holds.
+        // One cut closes all connections; the holder has one session for all its holds.
         proxy.cut();
         let cut = Instant::now();
         for guard in guards {
@@ -124,7 +124,8 @@ async fn c08_a_cut_connection_ends_holds_of_each_kind_at_once() {
     }
 }
 
-/// The time for which two believed, summed over holders whose sessions are ended by `end`, one waiter for each.
+/// Returns the time for which two holders believed, summed over holders whose sessions `end` ends, with one
+/// waiter for each.
 async fn overlap(server: &PostgresServer, holder_url: &str, end: impl FnOnce()) -> Duration {
     const ROUNDS: usize = 20;
     let (holder, next) = (ends(holder_url).await, client(&server.url()).await);
@@ -162,14 +163,14 @@ async fn overlap(server: &PostgresServer, holder_url: &str, end: impl FnOnce()) 
     overlap
 }
 
-/// P2: nobody is let in beside a holder whose session was terminated, and that has not seen it yet.
+/// P2: nobody is let in beside a holder whose session was terminated, before it has noticed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_nobody_is_let_in_beside_the_holder_of_a_killed_session() {
     let server = PostgresServer::start().await;
     assert_eq!(overlap(&server, &server.url(), || terminate(&server)).await, Duration::ZERO);
 }
 
-/// P2, C8: nor beside one that does not hear of it, since its connection is half-open.
+/// P2, C8: the same for a holder that cannot notice, because its connection is half-open.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_nobody_is_let_in_beside_the_holder_at_a_half_open_connection() {
     let server = PostgresServer::start().await;
@@ -195,7 +196,7 @@ async fn p2_nobody_is_let_in_beside_a_holder_after_a_crash_of_the_server() {
     assert!(second.token() > guard.token());
 }
 
-/// C8: no answer to an extension is no loss, while the session lives.
+/// C8: an unanswered extension is no loss while the session lives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_table_that_is_locked_is_no_loss() {
     let server = PostgresServer::start().await;
@@ -212,7 +213,7 @@ async fn c08_a_table_that_is_locked_is_no_loss() {
     released(guard).await;
 }
 
-/// P2: a server that does not have the session of a client, as after a failover, grants and extends nothing for it.
+/// P2: a server without the client's session, as after a failover, grants and extends nothing for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_server_without_the_session_grants_and_extends_nothing() {
     let (server, name) = (shared().await, fresh_name());
@@ -238,7 +239,7 @@ async fn p2_a_server_without_the_session_grants_and_extends_nothing() {
     }
 }
 
-/// P2: a waiter may come back over another session than it came over. Its hold ends with the one over which it asks.
+/// P2: a waiter may return over another session. Its hold then ends with the session of the last request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_the_hold_of_a_waiter_ends_with_the_session_over_which_it_asks() {
     let server = PostgresServer::start().await;
@@ -272,7 +273,7 @@ fn uuid() -> String {
     format!("00000000-0000-0000-0000-{:012}", std::process::id())
 }
 
-/// C10: a lease that is attached elsewhere ends with the connection of the client that extends it.
+/// C10: an attached lease ends with the connection of the client that extends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_an_attached_lease_ends_with_the_connection_that_extends_it() {
     let server = PostgresServer::start().await;
@@ -296,7 +297,7 @@ async fn c10_an_attached_lease_ends_with_the_connection_that_extends_it() {
     turn(&next, &name).await;
 }
 
-/// C10: an extension by a client that lives, which comes within the grace, keeps the hold.
+/// C10: a living client's extension within the grace period keeps the hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_a_hold_that_is_extended_within_the_grace_goes_on() {
     let server = PostgresServer::start().await;
@@ -319,14 +320,14 @@ async fn c10_a_hold_that_is_extended_within_the_grace_goes_on() {
     assert_eq!(number(&server, left), 1);
 }
 
-/// C26: a client has one session for all its holds, and R1: none once it is dropped.
+/// C26, R1: a client has one session for all its holds, and none once it is dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c26_all_holds_of_a_client_have_one_session() {
     let server = PostgresServer::start().await;
     let client = ends(&server.url()).await;
     let names: Vec<_> = (0..40).map(|_| fresh_name()).collect();
     let guards = join_all(names.iter().map(|name| held(&client, name))).await;
-    // Eight for requests, and the one of the holds.
+    // Eight for requests, and one for the holds.
     assert!(sessions(&server) <= 9, "{}", sessions(&server));
     let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(number(&server, locks), 1);
@@ -336,7 +337,7 @@ async fn c26_all_holds_of_a_client_have_one_session() {
     eventually("the connections are closed", LIMIT, async || sessions(&server) == 0).await;
 }
 
-/// C41: a run is to keep others out although its process died, which no such hold does.
+/// C41: a run must keep others out even after its process died, which such a hold does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c41_a_run_that_is_to_outlast_its_process_is_refused() {
     let client = ends(&shared().await.url()).await;
@@ -345,7 +346,7 @@ async fn c41_a_run_that_is_to_outlast_its_process_is_refused() {
     assert!(matches!(refused, Err(LockError::Unsupported { .. })), "{refused:?}");
 }
 
-/// C8: a client whose session is silent gives its holds up, although it still has other connections.
+/// C8: a client gives its holds up when their session is silent, even if it has other connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_session_that_is_silent_is_given_up() {
     let server = PostgresServer::start().await;

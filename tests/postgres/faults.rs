@@ -1,4 +1,4 @@
-//! Dead, stopped and deaf servers, terminated sessions, and networks that swallow.
+//! Dead, stopped and deaf servers, terminated sessions, and networks that lose data.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use crate::support::{
 
 lock_testkit::test_faults!(PostgresFaults);
 
-/// C28: with the listening session gone, a waiter still gets in, and the session comes back.
+/// C28: without the listening session a waiter still gets in, and the session is opened again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_dead_listening_session_costs_at_most_a_poll() {
     let server = PostgresServer::start().await;
@@ -30,7 +30,7 @@ async fn c28_a_dead_listening_session_costs_at_most_a_poll() {
     }
 }
 
-/// C27: a waiter that cannot open a listening session has its place in the queue all the same.
+/// C27: a waiter that cannot open a listening session still has its place in the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_waiter_without_a_listening_session_keeps_its_place() {
     let server = shared().await;
@@ -45,7 +45,7 @@ async fn c27_a_waiter_without_a_listening_session_keeps_its_place() {
     served_within(Duration::from_secs(1) + SLACK, guard, waiting).await;
 }
 
-/// An operator or a limit that ends idle sessions is no error to the next call.
+/// An operator or a limit that ends idle sessions causes no error in the next call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_was_terminated_while_idle_is_no_error() {
     let server = PostgresServer::start().await;
@@ -59,15 +59,15 @@ async fn a_session_that_was_terminated_while_idle_is_no_error() {
     released(guard).await;
 }
 
-/// C15: to the driver the end of a connection amid the handshake is an error of the protocol. It is a
-/// failure of the network, and worth another try.
+/// C15: the driver reports the end of a connection during the handshake as a protocol error. It is a network
+/// failure, which may be retried.
 #[tokio::test]
 async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("postgres://postgres@{}/", listener.local_addr().expect("an address"));
     let hangs_up = async {
         let (mut peer, _) = listener.accept().await.expect("a peer");
-        // All that was sent is read, else the end would be a reset.
+        // Reads all sent data, since the connection would otherwise be reset.
         peer.read_exact(&mut [0; 8]).await.expect("a request for TLS");
     };
     let (connected, ()) = tokio::join!(PostgresBackend::connect(&url), hangs_up);
@@ -77,7 +77,7 @@ async fn c15_a_connection_that_ends_amid_the_handshake_is_a_passing_failure() {
     assert!(source.is_transient(), "{source:?}");
 }
 
-/// While a transaction of somebody else keeps the row, an attempt ends with a transient error.
+/// While another transaction keeps the row locked, an attempt ends with a transient error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_others_keep_busy_is_a_typed_error() {
     let server = shared().await;
@@ -93,11 +93,11 @@ async fn a_row_that_others_keep_busy_is_a_typed_error() {
     turn(&client, &name).await;
 }
 
-/// C28: a client that is gone is passed over at once: its session is seen to have ended.
+/// C28: a client that is gone is passed over at once: the end of its session is seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_client_that_is_gone_costs_nothing() {
     for _ in 0..8 {
-        // The liveness bound would be three seconds, a poll one. A machine that stands still costs a round.
+        // The liveness bound would be three seconds, and a poll one. A pause of the machine costs a round.
         if served_behind_one_that_is_gone().await < Duration::from_millis(700) {
             return;
         }
@@ -137,7 +137,7 @@ async fn served_behind_one_that_is_gone() -> Duration {
 }
 
 /// C28: a waiter whose session was cut is passed over, since it may be dead, and keeps its place, since it may
-/// come back.
+/// return.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place() {
     let (server, name) = (shared().await, fresh_name());
@@ -154,7 +154,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
     };
     let limit = ", 9007199254740991";
     queued_at(1, "NULL");
-    // Nobody holds the lock that would stand for this channel.
+    // No session holds the lock of this channel.
     assert_eq!(queued_at(2, "42"), "0");
     assert_eq!(queued_at(3, "NULL"), "1");
     call("release", 1, limit);
@@ -165,7 +165,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
         owner(3),
         "a waiter that may be dead holds up the others"
     );
-    // The waiter is back, and still the first.
+    // The waiter has returned, and is still the first.
     assert_eq!(queued_at(4, "NULL"), "1");
     assert_eq!(queued_at(2, "NULL"), "0", "it lost its place");
     call("release", 3, limit);
@@ -175,7 +175,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
     server.psql(&format!("SELECT leasehold.locks_v1_withdraw({withdraw})"));
 }
 
-/// C15: the release may have been committed before its message found no room. A retry may help.
+/// C15: the release may have been committed although its message was refused. A retry may help.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_full_queue_of_messages_is_a_passing_failure() {
     let server = PostgresServer::start().await;
@@ -194,7 +194,7 @@ async fn c15_a_full_queue_of_messages_is_a_passing_failure() {
     turn(&client, &name).await;
 }
 
-/// C20: a client that waited, and keeps the session for the next wait, may be dropped on any thread.
+/// C20: a client that keeps its session after a wait may be dropped on any thread.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c20_a_client_that_waited_may_be_dropped_outside_a_runtime() {
     let (server, name) = (PostgresServer::start().await, fresh_name());

@@ -1,4 +1,4 @@
-//! C24, C25: the resource side in Postgres.
+//! C24, C25: fences in Postgres.
 
 use leasehold::postgres::PostgresBackend;
 use leasehold::{Fence, FenceError, FencingToken, LockClient};
@@ -12,7 +12,7 @@ async fn connection() -> PgConnection {
     PgConnection::connect(&shared().await.url()).await.expect("a connection")
 }
 
-/// An older and a newer token of one lock.
+/// Returns an older and a newer token of one lock.
 async fn two_tokens(lock: &PostgresBackend) -> (FencingToken, FencingToken) {
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
     let old = locks.acquire(patient(&name)).await.expect("a free lock");
@@ -38,7 +38,7 @@ async fn c24_a_stale_holders_whole_transaction_fails() {
     transaction.commit().await.expect("committed");
 
     let mut transaction = connection.begin().await.expect("begun");
-    // Even one that writes first, and overlooks the refusal, changes nothing.
+    // A transaction that writes first, and ignores the refusal, changes nothing either.
     transaction.execute(sql("UPDATE @ SET n = 99")).await.expect("written");
     let refused = fence.advance_in(&mut transaction, stale).await;
     let Err(FenceError::Stale { token, seen }) = refused else { panic!("{refused:?}") };
@@ -51,7 +51,7 @@ async fn c24_a_stale_holders_whole_transaction_fails() {
     check_remembers_nothing(&lock.fence(fresh_name())).await;
 }
 
-/// A mark that is rolled back is not seen by others, and one that is not yet committed holds them up.
+/// Others do not see a mark that is rolled back, and wait for one that is not yet committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_the_mark_belongs_to_the_transaction() {
     let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");

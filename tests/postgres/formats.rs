@@ -1,4 +1,4 @@
-//! Answers of a client that finds a schema of another format.
+//! Clients and schemas of different formats.
 
 use leasehold::LockError;
 use leasehold::admin::Health;
@@ -16,7 +16,7 @@ fn mark(server: &PostgresServer, format: &str) {
     ));
 }
 
-/// P2: a client that does not know a format takes none of its locks for free.
+/// P2: to a client that does not know a format, none of its locks is free.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
     let server = PostgresServer::start().await;
@@ -27,7 +27,7 @@ async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
         assert!(text.contains(named) && text.contains("knows format 1"), "{text}");
         assert!(text.contains("newer version of leasehold"), "{text}");
     }
-    // Nor does the owner's script bring it back to ours.
+    // The owner's script does not bring it back to our format either.
     let said = server.try_psql(&script(&server)).expect_err("a later format");
     assert!(said.contains("format 2") && said.contains("format 1"), "{said}");
     let Err(LockError::Backend { source, .. }) = lock.migrate().await else { panic!("migrated") };
@@ -35,7 +35,7 @@ async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
     assert_eq!(server.psql("SELECT leasehold.locks_format()"), "2");
 }
 
-/// A schema of an earlier format is brought to ours by who may, and else refused with the remedy.
+/// A user with the rights upgrades a schema of an earlier format; for other users the error names the remedy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schema_of_an_earlier_format_is_brought_to_ours_or_the_remedy_named() {
     let server = PostgresServer::start().await;
@@ -50,7 +50,7 @@ async fn a_schema_of_an_earlier_format_is_brought_to_ours_or_the_remedy_named() 
     turn(&client(&server.url_as("app", "postgres")).await, &fresh_name()).await;
 }
 
-/// P2, C31: a routine that somebody changed, or left out, is named with the remedy, and nothing is asked of the rest.
+/// P2, C31: a changed or missing routine is named with the remedy, and no other request is sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
     let server = PostgresServer::start().await;
@@ -77,7 +77,7 @@ async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
     }
 }
 
-/// P2: what has the name of our table, and is none of ours, is left alone.
+/// P2: a foreign table with our table's name is left alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_table_that_is_not_ours_is_refused() {
     let server = PostgresServer::start().await;
@@ -87,7 +87,7 @@ async fn c49_a_table_that_is_not_ours_is_refused() {
     assert_eq!(server.psql("SELECT count(*) FROM pg_proc WHERE proname ~ '^locks_'"), "0");
 }
 
-/// P2: no row can be written of a kind that is not understood, and so none is taken for a lock that is free.
+/// P2: rows of an unknown kind cannot be written, so no such row can look like a free lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_row_of_an_unknown_kind_cannot_be_written() {
     let server = PostgresServer::start().await;

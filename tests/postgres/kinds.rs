@@ -1,4 +1,4 @@
-//! C33 to C38: what is Postgres's own where several hold a lock beside each other.
+//! C33 to C38: properties of Postgres for holds beside each other.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn acquire(client: &LockClient, request: LockRequest) -> Waiting {
     tokio::spawn(async move { client.acquire(request).await })
 }
 
-/// C33: an exclusive hold does not look at those of other kinds: it goes its way while nobody can use their table.
+/// C33: an exclusive hold does not read the table of the other kinds: it works while that table is locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c33_an_exclusive_hold_does_not_look_at_others() {
     let server = PostgresServer::start().await;
@@ -64,7 +64,7 @@ async fn c33_an_exclusive_hold_does_not_look_at_others() {
     kept.rollback().await.expect("rolled back");
 }
 
-/// C34, C36: each of those who are let in together is told its own slots.
+/// C34, C36: holders that are let in together each learn their own slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
     let server = shared().await;
@@ -77,7 +77,7 @@ async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
         until_waiting(&holder, &name, waiting.len()).await;
     }
     released(guard).await;
-    // C34: all of them by that release, and not by looks of their own.
+    // C34: all of them by that release, and not by their own looks.
     let let_in = format!("SELECT count(*) FROM leasehold.locks_holders WHERE name = '{name}'");
     assert_eq!(number(server, &let_in), 3);
     let mut guards = Vec::new();
@@ -93,8 +93,8 @@ async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
     }
 }
 
-/// C38: the part of a holder that died goes to who waits for it, although others hold on, and although one that
-/// waits behind looks first.
+/// C38: the permits of a dead holder go to the waiter, even if others hold on, and even if a waiter behind it
+/// looks first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
     const TTL: Duration = Duration::from_secs(2);
@@ -104,7 +104,7 @@ async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
     let dies = LockClient::new(backend(server).await);
     let dead = takes(&dies, patient(&name).ttl(TTL).permits(1, 2)).await;
     let (died_at, slots) = (Instant::now(), dead.slots());
-    // Nobody renews it.
+    // No client renews it.
     let _dead = dead.detach().expect("held");
     let (next, last) = (client(&server.url()).await, client(&server.url()).await);
     let next = acquire(&next, patient(&name).permits(1, 2));
@@ -120,7 +120,7 @@ async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
     released(served(last).await).await;
 }
 
-/// C34: one that waits at the head and gives up lets in those behind it at once.
+/// C34: a waiter at the head that gives up lets in the waiters behind it at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c34_a_writer_that_gives_up_lets_readers_in() {
     let server = shared().await;
@@ -136,7 +136,7 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
     released(reader).await;
 }
 
-/// C36, C38: they end as one, so that the waiter has the lowest slots.
+/// C36, C38: both holds end as one, so that the waiter gets the lowest slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_who_waits_is_let_in_when_all_are_evicted() {
     let server = shared().await;
@@ -149,7 +149,7 @@ async fn c38_who_waits_is_let_in_when_all_are_evicted() {
     assert_eq!(served(waiting).await.slots(), [0, 1]);
 }
 
-/// C38: an eviction of one owner that comes after that one's own release ends nobody else's hold.
+/// C38: an eviction of one owner, after that owner's release, ends no other hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_an_eviction_that_comes_too_late_ends_nobody_else() {
     let server = PostgresServer::start().await;
@@ -182,7 +182,7 @@ async fn c38_an_eviction_that_comes_too_late_ends_nobody_else() {
     assert_eq!(holder.owner.as_deref(), Some(&*next.to_string()));
 }
 
-/// C22, C35: holds of all kinds are on disk before they are told.
+/// C22, C35: holds of all kinds are on disk before the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c35_holds_beside_each_other_survive_a_crash() {
     let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=off"];
@@ -206,8 +206,8 @@ async fn c35_holds_beside_each_other_survive_a_crash() {
     turn(&client, &name).await;
 }
 
-/// R4: what is left of those who died goes with the lock, and a lock that somebody still holds beside others stays,
-/// however old its last grant is.
+/// R4: remains of dead holders go with the lock. A lock with a living holder stays, however old its last grant
+/// is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r4_a_lock_that_is_held_for_weeks_is_not_forgotten() {
     let server = PostgresServer::start().await;
@@ -234,7 +234,7 @@ async fn r4_a_lock_that_is_held_for_weeks_is_not_forgotten() {
     assert!(turn(&first, &unused).await.get() > 1_000_000);
 }
 
-/// C12, C38: holds of all kinds are renewed by one request.
+/// C12, C38: one request renews holds of all kinds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_holds_of_all_kinds_are_extended_together() {
     let server = shared().await;

@@ -1,4 +1,4 @@
-//! The Postgres backend keeps the whole contract, and what is Postgres's own, on real servers.
+//! Tests of the Postgres backend on real servers: the whole contract, and properties of Postgres.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Making the schema beside others, and servers that fall silent while we connect.
+//! Making the schema beside other clients, and servers that become silent during `connect`.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::server::number;
 use crate::support::{LIMIT, SLACK, shown, works};
 
-/// The lock that a migration takes.
+/// Takes the lock of a migration.
 const LOCK: &str = "SELECT pg_advisory_lock(5508217395121431910)";
 const UNLOCK: &str = "SELECT pg_advisory_unlock(5508217395121431910)";
 
@@ -25,7 +25,7 @@ async fn migrator(server: &PostgresServer) -> PgConnection {
     session
 }
 
-/// Returns the cause that kept a connection from being made, which is told in time.
+/// Returns the error of a connection that could not be made; it arrives in time.
 async fn failure(url: &str) -> String {
     let asked = Instant::now();
     let error = PostgresBackend::connect(url).await.expect_err("it cannot be done");
@@ -45,7 +45,7 @@ async fn c17_a_stuck_migration_of_another_is_not_waited_for_for_ever() {
     works(&leasehold::connect(&server.url()).await.expect("it goes on")).await;
 }
 
-/// Lets two connections of a client in, and says no more.
+/// Accepts two connections of a client, and then stays silent.
 async fn fall_silent(listener: TcpListener) -> [TcpStream; 2] {
     [let_in(&listener).await, let_in(&listener).await]
 }
@@ -54,13 +54,13 @@ async fn let_in(listener: &TcpListener) -> TcpStream {
     let (mut peer, _) = listener.accept().await.expect("a peer");
     let mut length = peer.read_u32().await.expect("a greeting");
     if length == 8 {
-        // A driver built with TLS asks for it first.
+        // A driver with TLS asks for it first.
         peer.read_u32().await.expect("a request for TLS");
         peer.write_all(b"N").await.expect("refused");
         length = peer.read_u32().await.expect("a greeting");
     }
     peer.read_exact(&mut vec![0; length as usize - 4]).await.expect("its rest");
-    // Let in, and ready.
+    // Answers that the client is accepted, and that the server is ready.
     peer.write_all(b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I").await.expect("let in");
     peer
 }
@@ -75,8 +75,7 @@ async fn c17_a_server_that_falls_silent_is_not_waited_for_for_ever() {
     drop(silent.await.expect("it let us in"));
 }
 
-/// A client that comes while another makes the schema finds it made, and need not have the right to make
-/// it.
+/// A client that arrives while another one makes the schema finds it made, and needs no right to make it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_migrator_has_nothing_to_do() {
     let server = PostgresServer::start().await;

@@ -1,4 +1,4 @@
-//! Fate of old rows.
+//! Removal of old rows.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use sqlx::{Connection, Executor, PgConnection};
 use crate::server::number;
 use crate::support::{LIMIT, client, fresh_name, held, released, turn};
 
-/// R4: locks that nobody has used for a week go, and their next tokens are greater all the same.
+/// R4: locks that nobody has used for a week are removed, and their next tokens are still greater.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r4_locks_that_are_no_longer_used_are_forgotten() {
     let server = PostgresServer::start().await;
@@ -17,7 +17,7 @@ async fn r4_locks_that_are_no_longer_used_are_forgotten() {
     let (used, unused, ahead) = (fresh_name(), fresh_name(), fresh_name());
     for _ in 0..2 {
         turn(&first, &used).await;
-        // As if it were not released, and its time over.
+        // A hold that expired without a release.
         server.psql("UPDATE leasehold.locks_grants SET owner = gen_random_uuid()");
     }
     let guard = held(&first, &fresh_name()).await;
@@ -27,7 +27,7 @@ async fn r4_locks_that_are_no_longer_used_are_forgotten() {
              INSERT INTO leasehold.locks_grants VALUES ('{name}', {token})"
         ));
     }
-    // A release clears away now and then: over a connection of its own, and behind a pooler.
+    // Releases clear old rows now and then, over direct connections and behind a pooler.
     let pooler = PgBouncer::start(&server).await;
     let next = client(&server.url()).await;
     let rows = "SELECT count(*) FROM leasehold.locks_grants";
@@ -40,7 +40,7 @@ async fn r4_locks_that_are_no_longer_used_are_forgotten() {
     released(guard).await;
 }
 
-/// Takes a lock and gives it back until what is old is gone.
+/// Acquires and releases a lock until the old rows are gone.
 async fn until_forgotten(client: &LockClient, name: &str, mut is_gone: impl AsyncFnMut() -> bool) {
     eventually("it is forgotten", LIMIT, async || {
         for _ in 0..20 {
@@ -51,8 +51,8 @@ async fn until_forgotten(client: &LockClient, name: &str, mut is_gone: impl Asyn
     .await;
 }
 
-/// C27: what a long transaction of somebody else makes the server keep does not slow a lock that is used all
-/// the time: the newest grant is found by its key.
+/// C27: old versions that another's long transaction keeps alive do not slow a lock in constant use: the newest
+/// grant is found by its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_an_open_snapshot_does_not_slow_a_hot_lock() {
     const CYCLES: usize = 2000;
@@ -65,7 +65,7 @@ async fn c27_an_open_snapshot_does_not_slow_a_hot_lock() {
     for _ in 0..CYCLES {
         turn(&client, &name).await;
     }
-    // Pages that a look at the newest grant reads, instead of the time that it takes.
+    // Counts the pages that are read for the newest grant, in place of its time.
     let explained = server.psql(&format!(
         "EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, SUMMARY OFF) SELECT * FROM leasehold.locks_grants \
          WHERE name = '{name}' ORDER BY token DESC LIMIT 1"
@@ -77,7 +77,7 @@ async fn c27_an_open_snapshot_does_not_slow_a_hot_lock() {
     open.rollback().await.expect("rolled back");
 }
 
-/// C17: connecting does not clear away, and what does looks at as much of many locks as of few.
+/// C17: connecting clears nothing, and clearing reads as many rows with many locks as with few.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_connecting_takes_as_long_however_many_locks_there_are() {
     let server = PostgresServer::start_with(&["log_statement=all"]).await;

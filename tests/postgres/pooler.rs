@@ -1,4 +1,4 @@
-//! Poolers that other applications share: their sessions are not ours.
+//! Poolers that other applications share, and whose sessions do not belong to us.
 
 use leasehold::LockClient;
 use leasehold::postgres::PostgresOptions;
@@ -7,7 +7,7 @@ use sqlx::{Connection, Executor, PgConnection, Row};
 
 use crate::support::{client, fresh_name, held, patient, queued, released, served, turn};
 
-/// A pooler whose two sessions take turns: two connections that take turns as well find one each.
+/// A pooler whose two sessions take turns: two connections that also take turns see one session each.
 const ROUND_ROBIN: [&str; 2] = ["server_round_robin = 1", "default_pool_size = 2"];
 
 /// Another application that uses the pool.
@@ -18,8 +18,7 @@ impl Application {
         Self(PgConnection::connect(&pooler.url()).await.expect("a connection"))
     }
 
-    /// Returns the traces in its sessions that were not there at the start: settings, prepared statements, channels,
-    /// locks.
+    /// Returns the new traces in its sessions: settings, prepared statements, channels, locks.
     async fn leaks(&mut self) -> Vec<String> {
         let mut leaks = Vec::new();
         for _ in 0..4 {
@@ -32,7 +31,7 @@ impl Application {
     }
 }
 
-/// The pooler keeps four settings as each client has them, and an isolation level is that of its transaction.
+/// The pooler keeps four settings for each client, and an isolation level belongs to its transaction.
 const LEAKS: &str = "SELECT name || ' = ' || setting FROM pg_settings WHERE source = 'session' \
     AND name NOT IN ('client_encoding', 'TimeZone', 'DateStyle', 'application_name', \
         'transaction_isolation') \
@@ -51,7 +50,7 @@ async fn use_all(client: &LockClient) {
     turn(client, &name).await;
 }
 
-/// A pooler that is not seen is handed settings and statements that are of a session, and so of other applications.
+/// If `connect` does not see a pooler, settings and statements reach sessions of other applications.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_sessions_of_a_round_robin_pool_stay_as_they_are() {
     let server = PostgresServer::start().await;
@@ -61,7 +60,7 @@ async fn c30_the_sessions_of_a_round_robin_pool_stay_as_they_are() {
     {
         let pooler = PgBouncer::start_with(&server, settings).await;
         let mut application = Application::start(&pooler).await;
-        // Its pool is at its size.
+        // The pool has reached its size.
         let mut other = Application::start(&pooler).await;
         let mut open = other.0.begin().await.expect("begun");
         open.execute("SELECT 1").await.expect("a session of its own");

@@ -1,5 +1,5 @@
-//! Messages where a server cannot keep locks as it is: rows of the table of `docs/operating.md`, a test for each row
-//! that has none elsewhere.
+//! Errors of servers that cannot keep locks: rows of the table of `docs/operating.md`, one test for each row
+//! without a test elsewhere.
 
 use leasehold::{LockError, LockRequest, Wait};
 use lock_testkit::{PgBouncer, PostgresServer};
@@ -7,7 +7,7 @@ use lock_testkit::{PgBouncer, PostgresServer};
 use crate::security::let_in;
 use crate::support::{client, fresh_name, refusal, shown, turn, works};
 
-/// C30: servers that speak the protocol of Postgres, and are none, or are too old.
+/// C30: servers of other products that speak the protocol of Postgres, and servers that are too old.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_a_server_that_only_speaks_like_postgres_is_named() {
     let server = PostgresServer::start_with(&["allow_system_table_mods=on"]).await;
@@ -37,7 +37,7 @@ async fn c15_a_server_that_is_full_says_so() {
     let LockError::Backend { source, .. } = &full else { panic!("{full:?}") };
     assert!(source.is_transient(), "{full}");
     assert!(shown(&full).contains("no room: connections, memory or disk"), "{full}");
-    // As the server says it when its disk is full.
+    // The error of a server whose disk is full.
     server.psql(
         "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
          RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = '53100'; END $$; \
@@ -49,8 +49,8 @@ async fn c15_a_server_that_is_full_says_so() {
     assert!(text.contains("no room: connections, memory or disk"), "{text}");
 }
 
-/// C30: such a pooler is one that gives each transaction another session. The schema needs a transaction of several
-/// statements, and is made over a direct connection.
+/// C30: this pooler gives each transaction another session. The schema needs a transaction of several statements,
+/// and is made over a direct connection.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_a_pooler_by_statement_takes_locks_once_the_schema_is_there() {
     let server = PostgresServer::start().await;

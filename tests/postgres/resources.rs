@@ -7,9 +7,9 @@ use crate::support::{LIMIT, client, turn};
 
 lock_testkit::test_resources!(PostgresFaults);
 
-/// The transactions so far that the server counted; it counts them with some delay.
+/// Returns the transactions that the server has counted so far; the count is a little late.
 pub(crate) fn transactions(server: &PostgresServer) -> u64 {
-    // Postgres 15 and newer tell at once, when they are asked to.
+    // Postgres 15 and newer report at once on request.
     server.psql(
         "DO $$ BEGIN IF to_regproc('pg_stat_force_next_flush') IS NOT NULL THEN \
          PERFORM pg_stat_force_next_flush(); END IF; END $$",
@@ -20,8 +20,8 @@ pub(crate) fn transactions(server: &PostgresServer) -> u64 {
     )
 }
 
-/// Returns the number of transactions since `before`, once at least so many are counted. A session tells its count when
-/// it ends.
+/// Returns the number of transactions since `before`, once at least `least` are counted. A session reports its
+/// count when it ends.
 pub(crate) async fn counted_since(server: &PostgresServer, before: u64, least: u64) -> u64 {
     let counted = || transactions(server) - before;
     eventually("the transactions are counted", LIMIT, async || counted() >= least).await;
@@ -33,7 +33,7 @@ async fn acquire_and_release_are_one_transaction_each_on_one_connection() {
     let server = PostgresServer::start().await;
     let client = client(&server.url()).await;
     turn(&client, "first").await;
-    // Two were compared, to see whether a pooler stands between.
+    // `connect` compares two sessions, to detect a pooler.
     eventually("those are closed", LIMIT, async || sessions(&server) == 1).await;
     let before = transactions(&server);
     for _ in 0..100 {
@@ -41,7 +41,7 @@ async fn acquire_and_release_are_one_transaction_each_on_one_connection() {
     }
     assert_eq!(sessions(&server), 1);
     drop(client);
-    // Ours, and those of the questions above and of the server itself.
+    // The client's transactions, those of the questions above, and the server's own.
     let asked = counted_since(&server, before, 200).await;
     assert!(asked < 300, "{asked} transactions for 100 cycles");
 }

@@ -1,4 +1,4 @@
-//! Rights in databases where nobody may call what others make, unless that is granted.
+//! Rights in databases that grant no call by default.
 
 use leasehold::admin::Health;
 use leasehold::core::LockAdmin;
@@ -10,7 +10,7 @@ use lock_testkit::PostgresServer;
 use crate::security::{let_in, use_all};
 use crate::support::{fresh_name, patient};
 
-/// A server with hardened defaults, on which an operator ran the script.
+/// Starts a server with hardened defaults, on which an operator ran the script.
 async fn hardened() -> PostgresServer {
     let server = PostgresServer::start().await;
     server.psql("ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC");
@@ -27,7 +27,7 @@ fn url(server: &PostgresServer) -> String {
     server.url_as("app", "postgres")
 }
 
-/// C14: the grants that the docs name are enough to release.
+/// C14: the documented grants are enough to release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
     let server = hardened().await;
@@ -40,7 +40,7 @@ async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
         let ills = findings.into_iter().filter(|finding| finding.check == "rights");
         assert_eq!(ills.map(|finding| finding.health).collect::<Vec<_>>(), [Health::Good]);
     }
-    // A user who may take locks may call the additions of a newer script, and is refused the same acts as before.
+    // A user who may acquire may also call the additions of a newer script, and stays refused what was refused.
     server.psql("DROP PROCEDURE leasehold.locks_v1_release_and_tell");
     server.psql("REVOKE EXECUTE ON FUNCTION leasehold.locks_v1_evict FROM app");
     server.psql(&script(&server));
@@ -51,7 +51,7 @@ async fn c14_with_hardened_defaults_the_documented_grants_let_users_release() {
     assert_eq!((may("release_and_tell"), may("evict")), ("t".into(), "f".into()));
 }
 
-/// C31, C15: a right that is missing is named, with the statement that grants it, by the doctor and by the error.
+/// C31, C15: the doctor and the error name a missing right, with the statement that grants it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_each_right_that_is_missing_is_named_with_its_remedy() {
     const REMEDY: &str = "GRANT EXECUTE ON ALL ROUTINES IN SCHEMA";
@@ -81,7 +81,7 @@ async fn c31_each_right_that_is_missing_is_named_with_its_remedy() {
     }
 }
 
-/// C15: who may take locks and not give them back is refused at once, before its first lock stays for its TTL.
+/// C15: a user who may acquire but not release is refused at once, before its first lock stays for its TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_user_that_may_acquire_and_not_release_is_refused() {
     let server = hardened().await;

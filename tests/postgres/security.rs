@@ -1,4 +1,4 @@
-//! Acts and views of other users of the database against locks and their users.
+//! Attacks and views of other users of the database.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -13,7 +13,7 @@ use lock_testkit::{PgBouncer, PostgresServer};
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
 
-/// Lets a user of locks in, as the docs have it.
+/// Grants a user the documented rights.
 pub(crate) fn let_in(server: &PostgresServer, user: &str) {
     server.psql(&format!(
         "GRANT USAGE ON SCHEMA leasehold TO {user}; \
@@ -21,9 +21,8 @@ pub(crate) fn let_in(server: &PostgresServer, user: &str) {
     ));
 }
 
-/// A user who may only create things in `public`, which anyone may up to Postgres 14, defines operators and
-/// functions there that fit our values better than the server's own. What they do, they do as whoever
-/// calls them.
+/// A user who may create objects in `public`, which everyone may up to Postgres 14, defines operators and
+/// functions there that fit our values better than the server's own. They run with the rights of their caller.
 const ATTACK: &str = "
     GRANT CREATE ON SCHEMA public TO mallory;
     SET ROLE mallory;
@@ -60,7 +59,7 @@ async fn c32_what_others_create_in_public_is_never_called() {
     }
 }
 
-/// Takes, hands over, extends, shows, evicts and gives back locks.
+/// Acquires, hands over, extends, lists, evicts and releases locks.
 pub(crate) async fn use_all(url: &str) {
     let (first, second) = (client(url).await, client(url).await);
     let name = fresh_name();
@@ -93,7 +92,7 @@ async fn c03_owner_ids_are_neither_logged_nor_shown() {
     server.psql("CREATE EXTENSION pg_stat_statements; CREATE ROLE app LOGIN");
     drop(client(&server.url()).await);
     let_in(&server, "app");
-    // The values of prepared statements go to the log as well, unless an operator says otherwise.
+    // The log also gets the values of prepared statements, unless an operator turns that off.
     server.psql("ALTER ROLE app SET log_parameter_max_length = 0");
     let owners = work_of("app", &server).await;
     server.psql("ALTER ROLE app RESET log_parameter_max_length");
@@ -110,7 +109,7 @@ async fn c03_owner_ids_are_neither_logged_nor_shown() {
     }
 }
 
-/// Uses a lock in each way as a user, and returns the owners that took part.
+/// Uses a lock in each way as a user, and returns the owners.
 async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let lock = PostgresBackend::connect(&server.url_as(user, "postgres")).await.expect("let in");
     let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
@@ -118,7 +117,7 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let owner = lease.owner();
     let ttl = Ttl::new(MINUTE).expect("a good TTL");
     lock.extend_one(&Renewal::new(&lease, ttl)).await.expect("an answer");
-    // A statement that fails is logged whatever is said of logging.
+    // A failed statement is logged regardless of the settings.
     let busy =
         format!("BEGIN; SELECT 1 FROM leasehold.locks_grants WHERE name = '{name}' FOR UPDATE");
     let stranger = jam(server, &busy).await;
@@ -143,14 +142,14 @@ async fn jam(server: &PostgresServer, sql: &str) -> sqlx::PgConnection {
     stranger
 }
 
-/// As the server writes it.
+/// Formats an owner as the server does.
 fn dashed(owner: OwnerId) -> String {
     let digits = owner.expose();
     let parts = [&digits[..8], &digits[8..12], &digits[12..16], &digits[16..20], &digits[20..]];
     parts.join("-")
 }
 
-/// Whoever may use the locks has no rights on the tables, and nobody else may call the functions.
+/// Users of the locks have no rights on the tables, and nobody else may call the functions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_users_of_locks_have_no_rights_on_the_tables() {
     let server = PostgresServer::start().await;
@@ -172,8 +171,8 @@ async fn c32_users_of_locks_have_no_rights_on_the_tables() {
     }
 }
 
-/// Functions that a newer script adds are for those who may take locks by the older one. What these were refused stays
-/// refused.
+/// Users who may acquire by the older script may call the functions that a newer script adds. Calls that were
+/// revoked from them stay refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_users_of_locks_may_call_what_a_newer_script_adds() {
     let server = PostgresServer::start().await;

@@ -1,4 +1,4 @@
-//! A Postgres server as the tests of every server see it.
+//! The Postgres server of the shared tests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,27 +13,27 @@ use tokio::time::timeout;
 
 use crate::support::{LIMIT, client, held, patient, released};
 
-/// The sessions whose advisory locks show that they listen.
+/// Counts the sessions whose advisory locks show that they listen.
 const LISTENERS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
 
-/// The server that all tests use which leave it as they found it.
+/// Returns the server of all tests that leave it unchanged.
 pub(crate) async fn shared() -> &'static PostgresServer {
     static SHARED: OnceCell<PostgresServer> = OnceCell::const_new();
     SHARED.get_or_init(PostgresServer::start).await
 }
 
-/// Where clients connect to a server, or to a network before it, at `address`.
+/// Returns the URL of a server, or of a network before it, at `address`.
 pub(crate) fn url_at(address: SocketAddr) -> String {
     format!("postgres://postgres@{address}/postgres")
 }
 
-/// A server whose locks are rows of a table.
+/// Harness of the faults: a server whose locks are rows of a table.
 pub(crate) struct PostgresFaults;
 
 impl Harness for PostgresFaults {
     type Server = PostgresServer;
 
-    /// Eight for requests, and one that listens.
+    /// Eight for requests, and one to listen.
     const CONNECTIONS: usize = 9;
 
     async fn start() -> PostgresServer {
@@ -52,7 +52,8 @@ impl Harness for PostgresFaults {
         number(server, LISTENERS) as usize
     }
 
-    /// No hold, no place in a queue, no session. Marks of withdrawn claims go with later withdrawals.
+    /// Waits until no hold, no place in a queue and no session is left. Later withdrawals clear the marks of
+    /// earlier ones.
     async fn until_nothing_is_left(server: &PostgresServer) {
         let left = "SELECT (SELECT count(*) FROM leasehold.locks_grants WHERE owner IS NOT NULL) \
             + (SELECT count(*) FROM leasehold.locks_queue)";
@@ -80,7 +81,7 @@ pub(crate) fn number(server: &PostgresServer, sql: &str) -> u64 {
     server.psql(sql).parse().expect("a number")
 }
 
-/// The sessions of clients, that of the question apart.
+/// Counts the sessions of clients, except that of this question.
 pub(crate) fn sessions(server: &PostgresServer) -> u64 {
     let all = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
     number(server, all)

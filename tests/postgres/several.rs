@@ -1,4 +1,4 @@
-//! C39: several locks, as a Postgres server sees them.
+//! C39: several locks on a Postgres server.
 
 use lock_testkit::Expect;
 use std::time::Duration;
@@ -21,12 +21,12 @@ async fn c39_free_locks_are_acquired_by_one_transaction() {
         client.acquire_all(NAMES).await.expect("free").release().await.expect("held to the end");
     }
     drop(client);
-    // One to acquire and three to release; and those of the questions, of the connection and of the server itself.
+    // One to acquire and three to release; and those of the questions, the connection and the server itself.
     let asked = counted_since(&server, before, 400).await;
     assert!(asked < 500, "{asked} transactions for 100 cycles");
 }
 
-/// C19: a lock whose row somebody keeps is not waited for amid others.
+/// C19: an acquisition of several does not wait for a lock whose row is kept locked.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c39_a_jammed_lock_keeps_nobody_from_those_before_it() {
     let server = PostgresServer::start().await;

@@ -1,4 +1,4 @@
-//! C45: since when a lock is held, by the server's clock.
+//! C45: the time of the grant, by the server's clock.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use lock_testkit::PostgresServer;
 use crate::server::{number, shared};
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
 
-/// The server's wall clock.
+/// Returns the server's wall clock.
 fn now(server: &PostgresServer) -> SystemTime {
     let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     UNIX_EPOCH + Duration::from_micros(number(server, micros))
@@ -31,7 +31,7 @@ async fn c45_since_is_the_servers_time_of_the_grant() {
         let seen = holder(&observer, &name).await;
         let since = seen.since.expect("the server tells");
         assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
-        // An extension is no grant.
+        // An extension is not a grant.
         guard.extend(MINUTE * 2).await.expect("still held");
         assert_eq!(holder(&observer, &name).await.since, Some(since));
         let listed = observer.admin().list(&name, 10).await.expect("a listing");
@@ -57,8 +57,8 @@ async fn c45_a_lock_that_was_handed_over_is_held_since_then() {
     released(next).await;
 }
 
-/// After the server's clock was set back, the lock's last token is ahead of the clock, and so is the
-/// next one. No time is shown then, rather than a wrong one.
+/// After the server's clock was set back, the lock's last token is ahead of the clock, and so is the next one.
+/// Then no time is shown, rather than a wrong one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c45_a_token_ahead_of_the_clock_tells_no_time() {
     let server = shared().await;

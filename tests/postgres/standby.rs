@@ -1,4 +1,4 @@
-//! Standbys, and what becomes of a client when one takes over.
+//! Standbys, and clients during a failover.
 
 use leasehold::LockError;
 use lock_testkit::{PostgresServer, eventually};
@@ -8,7 +8,7 @@ use crate::support::{
     LIMIT, client, fresh_name, held, patient, refused_for_sure, released, served,
 };
 
-/// A server and its standby, which knows that `name` is held.
+/// Starts a server and its standby, which knows that `name` is held.
 async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
     let server = PostgresServer::start().await;
     let guard = held(&client(&server.url()).await, name).await;
@@ -19,7 +19,7 @@ async fn pair(name: &str) -> (PostgresServer, PostgresServer) {
     (server, standby)
 }
 
-/// A waiter at a standby goes on until the failover.
+/// A waiter at a standby keeps waiting until the failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
     let name = fresh_name();
@@ -37,7 +37,7 @@ async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
     released(served(waiting).await).await;
 }
 
-/// C15: and the connection is not kept, since a new one may lead to the primary.
+/// C15: the connection is not kept, since a new one may lead to the primary.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
     let name = fresh_name();

@@ -1,4 +1,4 @@
-//! Synchronous standbys: nobody is told what a standby that takes over may lack.
+//! Synchronous standbys: no answer depends on a commit that the next primary may lack.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::Expect;
@@ -17,17 +17,17 @@ use tokio::time::{sleep, timeout};
 
 use crate::support::{LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served};
 
-/// Longer than the server lets a request take, and a poll.
+/// Longer than the longest request on the server, plus a poll.
 const LONG_ENOUGH: Duration = Duration::from_secs(4);
 
-/// From now on a commit waits for a synchronous standby that does not answer.
+/// Makes commits wait for a synchronous standby that does not answer.
 async fn lose_the_standby(server: &PostgresServer) {
     server.psql("CREATE TABLE probe (n int)");
     set_standbys(server, "nobody");
     eventually("commits wait", LIMIT, async || commit_waits(server).await).await;
 }
 
-/// From now on a commit waits for no standby.
+/// Makes commits wait for no standby.
 fn do_without_standbys(server: &PostgresServer) {
     set_standbys(server, "");
 }
@@ -37,7 +37,7 @@ fn set_standbys(server: &PostgresServer, names: &str) {
     server.psql("SELECT pg_reload_conf()");
 }
 
-/// Returns true if a commit waits, which a time-out of the server may end in a procedure alone.
+/// Returns true if a commit waits. A time-out of the server may end that wait in a procedure only.
 async fn commit_waits(server: &PostgresServer) -> bool {
     let mut session = PgConnection::connect(&server.url()).await.expect("a connection");
     session.execute("SET statement_timeout = 300").await.expect("set");
@@ -47,8 +47,8 @@ async fn commit_waits(server: &PostgresServer) -> bool {
     began.elapsed() > Duration::from_millis(250)
 }
 
-/// P2: a time-out of the server ends the wait of the hand-off's commit for its standby, and the server goes on as if the
-/// commit were done. A failover would not know the hand-off.
+/// P2: a time-out of the server ends the wait of the hand-off's commit for the standby, and the server goes on as
+/// if the commit were complete. After a failover the hand-off would be unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_hand_off_that_no_synchronous_standby_has_is_not_told() {
     for settings in [&[][..], &["statement_timeout=700ms"], &["statement_timeout=100ms"]] {
@@ -66,7 +66,7 @@ async fn p2_a_hand_off_that_no_synchronous_standby_has_is_not_told() {
     }
 }
 
-/// P2: the same for whatever else is counted on once it is told, over a session and through a pooler.
+/// P2: the same for all other answers that a client relies on, over a session and through a pooler.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_nothing_that_no_synchronous_standby_has_is_told() {
     let server = PostgresServer::start().await;
@@ -94,7 +94,7 @@ impl Acts {
         Self { url: url.to_owned(), leases }
     }
 
-    /// The acts whose success was told.
+    /// Returns the acts that were confirmed.
     async fn told(&self) -> Vec<&'static str> {
         let lock = PostgresBackend::connect(&self.url).await.expect("a connection");
         let exclusive = patient(&fresh_name()).claim().expect("a good claim");
@@ -130,8 +130,8 @@ async fn is_granted(lock: &PostgresBackend, claim: &Claim) -> bool {
     matches!(lock.acquire(claim, None).await, Ok(Attempt::Granted(_)))
 }
 
-/// P2: while a real standby stands still nobody is told of a hand-off, and what was told is known to the standby when it
-/// takes over.
+/// P2: while a real standby is stopped, no hand-off is announced. After its promotion the standby knows
+/// everything that was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_synchronous_standby_that_takes_over_knows_the_hand_off_that_was_told() {
     let mut server = PostgresServer::start().await;

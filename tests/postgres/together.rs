@@ -1,4 +1,4 @@
-//! Questions of many tasks of one client go to the server as one transaction: each lock has its own answer.
+//! Simultaneous requests of a client's tasks go to the server as one transaction: each lock has its own answer.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -17,14 +17,14 @@ use crate::support::{MINUTE, client, client_through, fresh_name, held, released}
 
 const MANY: usize = 40;
 
-/// Time of a request each way: so all ask while the first of them is on its way.
+/// Delay of a request in each direction: so all tasks ask while the first request is in flight.
 const WAY: Duration = Duration::from_millis(20);
 
 fn fresh_names() -> Vec<String> {
     (0..MANY).map(|_| fresh_name()).collect()
 }
 
-/// In how many transactions the newest rows of these locks were written.
+/// Returns the number of transactions that wrote the newest rows of these locks.
 fn transactions(server: &PostgresServer, names: &[String]) -> usize {
     let names = names.join("','");
     let written = format!(
@@ -33,13 +33,13 @@ fn transactions(server: &PostgresServer, names: &[String]) -> usize {
     number(server, &written) as usize
 }
 
-/// Over a network that is slow, to what listens at `addr`.
+/// Uses many locks at once over a slow network to the server at `addr`.
 async fn use_together(server: &PostgresServer, addr: SocketAddr) {
     let proxy = Proxy::start(addr).await;
     let (client, names) = (client_through::<PostgresFaults>(&proxy).await, fresh_names());
     let mut last = held(&client, &fresh_name()).await.token();
     proxy.set(Mode::Delay(WAY));
-    // On a busy machine not all may ask before the first is answered: then once more.
+    // On a busy machine, some may ask only after the first answer: then the round is repeated.
     let (mut rounds, mut fewest) = (0, [MANY; 2]);
     while rounds < 3 || fewest.iter().any(|transactions| *transactions >= MANY * 3 / 4) {
         rounds += 1;
@@ -53,7 +53,7 @@ async fn use_together(server: &PostgresServer, addr: SocketAddr) {
     }
 }
 
-/// C22: each is held on the server under a greater token than before, and given back.
+/// C22: each lock is held on the server under a greater token than before, and released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_locks_that_are_asked_for_together_are_each_held_and_given_back() {
     let server = PostgresServer::start().await;
@@ -67,7 +67,7 @@ async fn c22_they_are_so_behind_a_pooler() {
     use_together(&server, pooler.addr()).await;
 }
 
-/// S3: of those who ask for one lock in company one gets it.
+/// S3: of several batched requests for one lock, one is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s03_of_those_who_ask_for_one_lock_together_one_gets_it() {
     let lock = PostgresBackend::connect(&shared().await.url()).await.expect("a connection");
@@ -81,7 +81,7 @@ async fn s03_of_those_who_ask_for_one_lock_together_one_gets_it() {
     }
 }
 
-/// A lock that was used before, on the shared server.
+/// Returns a lock that was used before, on the shared server.
 async fn used() -> (&'static PostgresServer, String) {
     let (server, name) = (shared().await, fresh_name());
     drop(client(&server.url()).await);
@@ -102,7 +102,7 @@ fn acquire(name: &str, owner: OwnerId, queues: bool) -> String {
     format!("acquire('{name}','{}',60000,'',NULL,0,{queues},NULL,NULL,{LIMIT})", owner.expose())
 }
 
-/// A call that asks for these locks, each for one of the owners.
+/// Returns a call that acquires these locks, each for one of the owners.
 fn acquire_together(names: &[&str], owners: &[OwnerId]) -> String {
     let (count, owners) = (names.len(), exposed(owners));
     format!(
@@ -121,14 +121,14 @@ fn exposed(owners: &[OwnerId]) -> String {
     format!("{{{}}}", owners.join(","))
 }
 
-/// The parts of the call that were carried out.
+/// Returns the parts of the call that were carried out.
 fn carried_out(server: &PostgresServer, together: &str) -> Vec<i64> {
     let parts = call(server, together);
     let part = |row: &str| row.split('|').next().and_then(|part| part.parse().ok());
     parts.lines().map(|row| part(row).expect("a part")).collect()
 }
 
-/// C19: a claim that was withdrawn takes nothing in company, and the others of the company do.
+/// C19: a withdrawn claim gets nothing in a batch; the other claims of the batch do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_late_request_in_company_is_refused() {
     let ((server, one), (_, other)) = (used().await, used().await);
@@ -136,13 +136,13 @@ async fn c19_a_late_request_in_company_is_refused() {
     call(server, &format!("withdraw('{one}',ARRAY['{}'::uuid],{LIMIT})", owners[0].expose()));
     assert_eq!(carried_out(server, &acquire_together(&[&one, &other], &owners)), [2]);
     assert_eq!(carried_out(server, &release_together(&[&one, &other], &owners)), [2]);
-    // Nor does it alone, on a lock that was used before.
+    // Alone it gets nothing either, on a lock that was used before.
     let alone = acquire(&one, owners[0], false);
     let refused = server.try_psql(&format!("SELECT FROM leasehold.locks_v1_{alone}"));
     assert!(refused.is_err_and(|text| text.contains("withdrawn")));
 }
 
-/// C14: what is held is left, and a release in company ends no hold of another.
+/// C14: a batch skips held locks, and a batched release ends no hold of another owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_in_company_nobody_ends_or_takes_the_hold_of_another() {
     let ((server, one), (_, other)) = (used().await, used().await);
@@ -154,7 +154,8 @@ async fn c14_in_company_nobody_ends_or_takes_the_hold_of_another() {
     assert_eq!(carried_out(server, &release_together(&[&one], &[holder])), [1]);
 }
 
-/// C27: those who wait are let in by a release of its own, and newcomers in company do not pass them.
+/// C27: a lock with waiters is released alone, which lets them in, and a batch of newcomers does not overtake
+/// them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_in_company_nobody_passes_those_who_wait() {
     let (server, name) = used().await;
@@ -162,7 +163,7 @@ async fn c27_in_company_nobody_passes_those_who_wait() {
     assert_eq!(carried_out(server, &acquire_together(&[&name], &[holder])), [1]);
     call(server, &acquire(&name, waits, true));
     assert!(carried_out(server, &release_together(&[&name], &[holder])).is_empty());
-    // As if a release had found nobody, and with a waiter that counts as alive however long this takes.
+    // The state after a release that found no waiter, with one that counts as alive for the whole test.
     server.psql(&format!(
         "UPDATE leasehold.locks_grants SET owner = NULL WHERE name = '{name}'; \
          UPDATE leasehold.locks_queue SET seen_at = clock_timestamp() + interval '1 hour' WHERE name = '{name}'"
@@ -172,7 +173,7 @@ async fn c27_in_company_nobody_passes_those_who_wait() {
     call(server, &format!("withdraw('{name}',ARRAY['{}'::uuid],{LIMIT})", waits.expose()));
 }
 
-/// C19: a lock whose row somebody keeps is left, and keeps nobody from the others.
+/// C19: a batch skips a lock whose row is kept locked, and still gets the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_jammed_lock_holds_up_no_company() {
     let ((server, jammed), (_, free)) = (used().await, used().await);
@@ -189,7 +190,8 @@ async fn c19_a_jammed_lock_holds_up_no_company() {
     keeps.rollback().await.expect("rolled back");
 }
 
-/// C19: a wait that nobody can see before ends soon, with nothing done. So the others of the company go alone.
+/// C19: a wait that cannot be foreseen ends soon, with nothing done. Then the other requests of the batch go
+/// alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_wait_in_company_ends_soon() {
     let ((server, free), (_, held), new) = (used().await, used().await, fresh_name());
@@ -214,11 +216,11 @@ async fn c19_a_wait_in_company_ends_soon() {
     keeps.rollback().await.expect("rolled back");
 }
 
-/// Takes locks in company with one that cannot be had now.
+/// Acquires locks in a batch with one that is jammed.
 async fn held_beside(server: &PostgresServer, jammed: &str) {
     let (client, names) = (client(&server.url()).await, fresh_names());
     let others = join_all(names[..10].iter().map(|name| held(&client, name)));
-    // The first goes alone. The others wait for each other, and for the one that is jammed.
+    // The first request goes alone. The others form a batch, together with the jammed one.
     let guards = match select(pin!(others), pin!(held(&client, jammed))).await {
         Either::Left((guards, _)) => guards,
         Either::Right(_) => panic!("it is free"),
@@ -226,7 +228,7 @@ async fn held_beside(server: &PostgresServer, jammed: &str) {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// C19: a company keeps no row of a lock that is held. So the release of that lock need not wait for the company.
+/// C19: a batch locks no row of a held lock. So the release of that lock need not wait for the batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_company_keeps_no_held_lock_from_others() {
     let ((server, held), (_, free)) = (used().await, used().await);
@@ -242,7 +244,7 @@ async fn c19_a_company_keeps_no_held_lock_from_others() {
     keeps.rollback().await.expect("rolled back");
 }
 
-/// C22: grants in company are on disk before they are told, whatever the default is; releases wait for no disk.
+/// C22: batched grants are on disk before the answer, whatever the default is; releases do not wait for the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_grants_in_company_wait_for_the_disk_and_releases_do_not() {
     let (server, name) = used().await;

@@ -1,4 +1,4 @@
-//! C22: tokens grow through what happens to a Postgres server; time is the server's.
+//! C22: tokens grow through all events of a Postgres server; time is the server's.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -17,7 +17,7 @@ use crate::support::{
     released, served, turn,
 };
 
-/// With data on disk a crash loses neither a lock nor its token.
+/// With data on disk, a crash loses neither a lock nor its token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_lock_and_its_token_survive_a_crash() {
     let settings = ["fsync=on", "full_page_writes=on", "synchronous_commit=off"];
@@ -34,7 +34,7 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
     assert!(turn(&client, &other).await > first);
 }
 
-/// C27: a crash empties the queue, and those who come after it have places like those who came before.
+/// C27: a crash empties the queue, and later waiters get places in the same order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_the_order_is_kept_after_a_crash() {
     let mut server = PostgresServer::start_with(&["fsync=on", "full_page_writes=on"]).await;
@@ -46,17 +46,17 @@ async fn c27_the_order_is_kept_after_a_crash() {
         released(guard).await;
         guard = served(waiting).await;
     }
-    // A grant that was pushed is short until its holder renews it, and a restart may take longer.
+    // A pushed grant is short until its holder renews it, and a restart may take longer.
     guard.extend(MINUTE).await.expect("still held");
     server.kill();
     server.restart().await;
-    // Only who has a place is counted.
+    // Counts only waiters that have a place.
     let waiting = queued(&second, &second, patient(&name), &name).await;
     released(guard).await;
     released(served(waiting).await).await;
 }
 
-/// A counter ahead of the clock, as after a step of the clock, goes on by one.
+/// A counter ahead of the clock, as after a step of the clock, grows by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     let server = shared().await;
@@ -76,7 +76,7 @@ async fn p2_busy_is_told_after_the_newest_grant() {
     busy_is_told_after_the_newest_grant(&*backend, set_newest).await;
 }
 
-/// A counter at its end is refused, and nothing is taken.
+/// A counter at its end is refused, and nothing is granted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     let server = shared().await;
@@ -88,7 +88,7 @@ async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     assert_eq!(client.admin().inspect(&name).await.expect("an answer").holder(), None);
 }
 
-/// Whatever the defaults of the database: each statement sees what the one before it waited for.
+/// Under all defaults of the database, each statement sees what the one before it waited for.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_serializable_database_changes_nothing() {
     let server = PostgresServer::start_with(&["default_transaction_isolation=serializable"]).await;
@@ -107,7 +107,7 @@ async fn c22_a_serializable_database_changes_nothing() {
     }
 }
 
-/// A row that an operator deleted, or that expired behind our back, is noticed by the next renewal.
+/// The next renewal notices a row that an operator deleted, or that expired on the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
     let server = shared().await;
@@ -126,11 +126,11 @@ async fn c08_a_hold_that_is_gone_from_the_table_is_noticed() {
     }
 }
 
-/// A server that has the last commits on disk only if they ask for that: it does not write by itself.
+/// Settings of a server that writes the last commits to disk only for commits that ask for it.
 const FORGETFUL: [&str; 4] =
     ["fsync=on", "full_page_writes=on", "synchronous_commit=off", "wal_writer_delay=10s"];
 
-/// C24: a crash does not let a stale token pass.
+/// C24: after a crash a stale token does not pass.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_the_mark_of_a_fence_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
@@ -145,7 +145,7 @@ async fn c24_the_mark_of_a_fence_survives_a_crash() {
     assert!(matches!(refused, Err(FenceError::Stale { .. })), "{refused:?}");
 }
 
-/// Returns the time for which a lock is held by the server's memory of it after a crash.
+/// Returns the remaining time of a lock on the server after a crash.
 async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Duration {
     server.kill();
     server.restart().await;
@@ -153,7 +153,7 @@ async fn left_after_a_crash(server: &mut PostgresServer, name: &LockName) -> Dur
     state.holder().expect("held").ttl_left.expect("known")
 }
 
-/// C5: the holder of a lease counts on an extension.
+/// C5: the holder of a lease relies on an extension.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_an_extension_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;
@@ -165,7 +165,7 @@ async fn c05_an_extension_survives_a_crash() {
     assert!(left_after_a_crash(&mut server, lease.name()).await > MINUTE / 2);
 }
 
-/// C5, C16: an owner that asks again for what it was granted counts on the answer.
+/// C5, C16: an owner that repeats its acquire relies on the answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c05_a_repeated_grant_survives_a_crash() {
     let mut server = PostgresServer::start_with(&FORGETFUL).await;

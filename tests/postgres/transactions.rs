@@ -1,4 +1,4 @@
-//! Effects of the server's own locks on ours: deadlocks, time-outs, scripts that wait.
+//! Effects of the server's own locks: deadlocks, time-outs, scripts that wait.
 
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -22,15 +22,15 @@ async fn connection(server: &PostgresServer) -> PgConnection {
     PgConnection::connect(&server.url()).await.expect("a connection")
 }
 
-/// Counts the statements that wait for a lock of the server's own.
+/// Counts the statements that wait for a lock inside the server.
 const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
 
-/// Returns once at least as many statements wait for a lock of the server's own.
+/// Waits until at least `count` statements wait for a lock inside the server.
 pub(crate) async fn until_blocked(server: &PostgresServer, count: u64) {
     eventually("they wait", LIMIT, async || number(server, BLOCKED) >= count).await;
 }
 
-/// A default of the role, the database or the server does not decide how long a request waits.
+/// No default of the role, the database or the server changes how long a request waits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_default_lock_timeout_changes_nothing() {
     let server = PostgresServer::start_with(&["lock_timeout=50ms"]).await;
@@ -58,14 +58,14 @@ async fn a_default_lock_timeout_changes_nothing() {
     panic!("the machine takes a second for everything");
 }
 
-/// A lock is jammed while somebody else keeps its row. Attempts at it that are given up hold up neither
-/// the release of another lock of the same client nor an acquisition of a third.
+/// A lock is jammed while another transaction keeps its row locked. Attempts at it that were given up delay
+/// neither the release of another lock of the same client nor the acquisition of a third.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_jammed_lock_costs_no_other() {
     let jam = Jam::start().await;
     let attempts = (1..=100).map(|millis| jam.given_up_after(Duration::from_millis(millis)));
     join_all(attempts).await;
-    // Two attempts, whose sessions the others went on with, and a withdrawal or two.
+    // Two attempts, whose sessions the others reused, and one or two withdrawals.
     let blocked = number(&jam.server, BLOCKED);
     assert!(blocked <= 5, "{blocked} sessions wait for the jammed lock");
     jam.costs_no_other().await;
@@ -93,7 +93,7 @@ async fn c19_a_crowd_at_a_jammed_lock_costs_no_other() {
     jam.end().await;
 }
 
-/// C12: attempts that use all the connections they may do not delay renewals.
+/// C12: attempts that use all connections available to them do not delay renewals.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
     let server = PostgresServer::start().await;
@@ -107,7 +107,7 @@ async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
     beside_a_crowd(&server, &lock, 10, renewal).await;
 }
 
-/// C19: attempts at one jammed lock, of which nobody gives up, leave connections for another.
+/// C19: attempts at one jammed lock, none of which gives up, leave connections for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others() {
     let server = PostgresServer::start().await;
@@ -120,8 +120,8 @@ async fn c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others() {
     beside_a_crowd(&server, &lock, 1, attempt).await;
 }
 
-/// Asserts that an answer does not come behind those of a crowd: the server gives up an attempt at a jammed lock after a
-/// second. The best of several counts, since the machine may stand still for a moment.
+/// Asserts that an answer does not queue behind those of a crowd: the server gives up an attempt at a jammed lock
+/// after a second. The best of several tries counts, since the machine may pause for a moment.
 async fn soon<T>(ask: impl AsyncFn() -> T) {
     for _ in 0..5 {
         if timeout(Duration::from_millis(700), ask()).await.is_ok() {
@@ -131,7 +131,7 @@ async fn soon<T>(ask: impl AsyncFn() -> T) {
     panic!("each answer came behind the crowd");
 }
 
-/// Does `what` beside a crowd that tries again and again to take so many locks, all of them jammed.
+/// Runs `what` beside a crowd that repeatedly tries to acquire `locks` jammed locks.
 async fn beside_a_crowd(
     server: &PostgresServer,
     lock: &PostgresBackend,
@@ -152,7 +152,7 @@ async fn beside_a_crowd(
     }
 }
 
-/// A client with a lock that is jammed, and another lock that it holds.
+/// A client with a jammed lock, and another lock that it holds.
 struct Jam {
     client: LockClient,
     observer: LockClient,
@@ -200,7 +200,7 @@ impl Jam {
         assert!(acquired < BOUND, "a third lock was acquired after {acquired:?}");
     }
 
-    /// Once the stranger lets go, the lock is free: no attempt that was given up has it.
+    /// Once the other transaction ends, the lock is free: no attempt that was given up holds it.
     async fn end(mut self) {
         self.stranger.execute("ROLLBACK").await.expect("rolled back");
         until_free(&self.observer, &self.name).await;
@@ -208,8 +208,7 @@ impl Jam {
     }
 }
 
-/// Each withdrawal clears away what others left behind, of other locks as well. Two that do so at the
-/// same time do not wait for each other.
+/// Each withdrawal also clears remains of other locks. Two simultaneous withdrawals do not wait for each other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn withdrawals_that_clear_away_do_not_deadlock() {
     const GATE: i64 = 42;
@@ -223,14 +222,14 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
             owner.expose()
         ));
     }
-    // As many as one withdrawal takes: those of the other's lock first.
+    // The number that one withdrawal clears, those of the other's lock first.
     for name in ["b", "a"] {
         server.psql(&format!(
             "INSERT INTO leasehold.locks_queue (owner, name, ttl_ms, label, seen_at) \
              SELECT gen_random_uuid(), '{name}', 1000, '', '-infinity' FROM generate_series(1, 20)"
         ));
     }
-    // The end of a hold waits at a gate, so that both withdrawals are under way.
+    // The end of a hold waits at a gate, so that both withdrawals run at once.
     server.psql(&format!(
         "CREATE FUNCTION gate() RETURNS trigger LANGUAGE plpgsql AS \
          'BEGIN PERFORM pg_advisory_xact_lock_shared({GATE}); RETURN NEW; END'; \
@@ -259,7 +258,7 @@ async fn withdrawals_that_clear_away_do_not_deadlock() {
     assert_eq!(number(&server, "SELECT count(*) FROM leasehold.locks_queue"), 0);
 }
 
-/// The script may be run again beside clients that are at work.
+/// The script may be run again beside active clients.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_migration_waits_for_no_transaction() {
     let server = PostgresServer::start().await;

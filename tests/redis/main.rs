@@ -1,4 +1,4 @@
-//! The Redis backend keeps the whole contract on real servers; and what only Redis has.
+//! Tests of the Redis backend on real servers: the whole contract, and properties of Redis.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

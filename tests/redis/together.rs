@@ -1,4 +1,4 @@
-//! Questions of many tasks of one client go to the server as one call: each lock has its own answer.
+//! Simultaneous requests of a client's tasks go to the server as one call: each lock has its own answer.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,7 +17,7 @@ use crate::support::{
 
 const MANY: usize = 20;
 
-/// Locks that have their counters.
+/// Returns locks that have their counters.
 async fn used_locks(client: &LockClient) -> Vec<String> {
     let names: Vec<String> = (0..MANY).map(|_| fresh_name()).collect();
     join_all(names.iter().map(|name| turn(client, name))).await;
@@ -32,7 +32,7 @@ async fn all_released(guards: Vec<LockGuard>) {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// Tries them all at once.
+/// Tries all locks at once.
 async fn all_tried(
     client: &LockClient,
     names: &[String],
@@ -48,7 +48,7 @@ fn is_there(server: &RedisServer, key: &str) -> bool {
     server.cli(&["EXISTS", key]) == Reply::Integer(1)
 }
 
-/// C22: each is held on the server under the next token of its own, and given back.
+/// C22: each lock is held on the server under its own next token, and released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_locks_that_are_asked_for_together_have_tokens_of_their_own() {
     let server = RedisServer::start().await;
@@ -70,7 +70,7 @@ async fn c22_locks_that_are_asked_for_together_have_tokens_of_their_own() {
     assert!(names.iter().all(|name| !is_there(&server, name)));
 }
 
-/// Holds all, half of which another client waits for: the holder's guards, and the waits.
+/// Holds all locks, while another client waits for half of them; returns the guards and the waits.
 async fn half_wanted(
     holder: &LockClient,
     waiter: &LockClient,
@@ -82,12 +82,12 @@ async fn half_wanted(
     (guards, join_all(waiting).await)
 }
 
-/// Returns true if the second half of `given` is `true`, and the first is not.
+/// Returns true if `given` is `true` in its second half only.
 fn is_second_half(given: impl Iterator<Item = bool>) -> bool {
     given.enumerate().all(|(i, given)| given == (i >= MANY / 2))
 }
 
-/// C14: a hold is ended by its owner alone.
+/// C14: only its owner ends a hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_a_release_in_company_ends_no_hold_of_another() {
     let server = RedisServer::start().await;
@@ -107,7 +107,7 @@ async fn c14_a_release_in_company_ends_no_hold_of_another() {
     all_released(guards).await;
 }
 
-/// C27: whom a release in company passes over would look at the server up to a second later.
+/// C27: a waiter that a batched release overlooked would look at the server up to a second later.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_release_in_company_lets_the_next_one_in() {
     let server = RedisServer::start().await;
@@ -121,7 +121,7 @@ async fn c27_a_release_in_company_lets_the_next_one_in() {
     }
 }
 
-/// C27: locks whose keys went belong to those who wait for them, and not to who asks for many at once.
+/// C27: locks whose keys are gone belong to their waiters, and not to a batch of newcomers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_newcomers_in_company_do_not_pass_the_queue() {
     let server = RedisServer::start().await;
@@ -138,7 +138,7 @@ async fn c27_newcomers_in_company_do_not_pass_the_queue() {
     drop(guards);
 }
 
-/// C22: the first token of each is the time, and a key of another type in a counter's place stays.
+/// C22: the first token of each lock is the time, and a key of another type in place of a counter stays.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_new_locks_in_company_begin_at_the_time() {
     let server = RedisServer::start().await;
@@ -163,7 +163,7 @@ async fn c22_new_locks_in_company_begin_at_the_time() {
     assert!(!is_there(&server, odd));
 }
 
-/// A lock that fails costs the others nothing.
+/// A lock that fails does not affect the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_damaged_counter_in_company_is_an_error_of_its_lock_alone() {
     let server = RedisServer::start().await;
@@ -181,7 +181,7 @@ async fn c22_a_damaged_counter_in_company_is_an_error_of_its_lock_alone() {
     }
 }
 
-/// S3: of tasks that want one lock at once, one has it.
+/// S3: if several tasks want one lock at once, one gets it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once() {
     let server = RedisServer::start().await;
@@ -198,7 +198,7 @@ async fn s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once() {
     }
 }
 
-/// A server that refuses one call for many, or forgot it, is asked for each lock.
+/// If a server refuses or has forgotten the batch call, each lock is requested alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_refuses_company_is_asked_for_each_lock() {
     let server = RedisServer::start().await;
@@ -216,7 +216,7 @@ async fn a_server_that_refuses_company_is_asked_for_each_lock() {
     }
 }
 
-/// C17: a caller whose request is alone reads the socket, and may be polled by nobody after that.
+/// C17: a caller with a single request reads the socket itself, and may not be polled after that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_a_caller_that_nobody_polls_holds_up_no_other() {
     let server = RedisServer::start().await;

@@ -1,4 +1,4 @@
-//! C22: tokens grow through what happens to a Redis server.
+//! C22: tokens grow through all events of a Redis server.
 
 use lock_testkit::Expect;
 use std::time::Duration;
@@ -30,7 +30,7 @@ async fn c22_tokens_grow_through_a_loss_of_all_data() {
     );
 }
 
-/// A counter ahead of the clock, as after a step of the clock, goes on by one.
+/// A counter ahead of the clock, as after a step of the clock, grows by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     let server = RedisServer::start().await;
@@ -40,8 +40,8 @@ async fn c22_a_counter_ahead_of_the_clock_goes_on() {
     assert_eq!(turn(&client, &name).await.get(), 9_007_199_254_740_002);
 }
 
-/// Tokens are reserved behind the clock alone, so that it is ahead of a counter that is lost. Where they would
-/// not be, and where there is no counter, the hold is released.
+/// Tokens are reserved only behind the clock, so that the clock is ahead of a counter that is lost. If they would
+/// not be, or if there is no counter, the hold is released.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_no_range_goes_past_the_clock() {
     let server = RedisServer::start().await;
@@ -71,7 +71,7 @@ async fn c22_no_range_goes_past_the_clock() {
     }
 }
 
-/// A counter at 0 has counted nothing: whichever script meets it, the token is the time.
+/// A counter at 0 has counted no token: in every script the next token is the time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_counter_at_zero_counts_as_missing() {
     let server = RedisServer::start().await;
@@ -81,7 +81,7 @@ async fn c22_a_counter_at_zero_counts_as_missing() {
         server.cli(&["SET", &format!("{{{name}}}:fence"), "0"]);
     }
     let micros = 1_000_000_000_000_000;
-    // Alone, of another kind, and in company.
+    // Alone, of another kind, and in a batch.
     assert!(turn(&client, &names[0]).await.get() > micros);
     let shared = client.acquire(LockRequest::new(&names[1]).shared()).await.expect("it is free");
     assert!(shared.token().get() > micros);
@@ -105,7 +105,7 @@ async fn c22_a_damaged_counter_is_a_typed_error_and_takes_no_lock() {
     }
 }
 
-/// Keys of another type in the place of a lock's companions: a typed error, and nothing is written.
+/// Keys of another type in place of a lock's companions: a typed error, and nothing is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn companions_of_another_type_are_a_typed_error_and_take_no_lock() {
     let server = RedisServer::start().await;
@@ -122,7 +122,7 @@ async fn companions_of_another_type_are_a_typed_error_and_take_no_lock() {
     }
 }
 
-/// A replica takes over behind the address of a server that died, and has not heard of the last grants.
+/// A replica without the last grants takes over at the address of a dead server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_when_a_replica_takes_over_behind_the_address() {
     let mut server = RedisServer::start().await;
@@ -147,7 +147,7 @@ async fn c22_tokens_grow_when_a_replica_takes_over_behind_the_address() {
     assert!(next > last, "{next} after {last}");
 }
 
-/// Each kind of grant follows the clock: alone, in company, handed over, beside others.
+/// Each kind of grant follows the clock: alone, in a batch, handed over, beside others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_counter_behind_the_clock_catches_up() {
     let server = RedisServer::start().await;

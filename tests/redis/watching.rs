@@ -1,4 +1,4 @@
-//! C44: those who watch are told by a server that has keyspace events on, and poll beside any other.
+//! C44: a server with keyspace events notifies observers; beside any other server they poll.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::support::{
     LIMIT, MINUTE, client, client_of, fresh_name, held, patient, queued, released, served,
 };
 
-/// Settings that the page of the backend advises operators to make.
+/// Settings that the page of the backend recommends.
 const EVENTS: [&str; 2] = ["--notify-keyspace-events", "K$gxz"];
 
 async fn telling_server() -> RedisServer {
     RedisServer::start_with(&EVENTS).await
 }
 
-/// A watch that learns of no change by itself.
+/// Returns a watch that never polls.
 fn unpolled(client: &LockClient, name: &str) -> LockWatch {
     client.admin().watch(name).poll_every(Duration::MAX)
 }
@@ -44,12 +44,12 @@ fn waiters(count: u64) -> impl Fn(&LockState) -> bool {
     move |state| state.waiters == Some(count)
 }
 
-/// The next that is told.
+/// Returns the next notification.
 async fn told(changes: &mut Changes) -> Option<()> {
     timeout(LIMIT, changes.next()).await.expect("nothing is told")
 }
 
-/// Returns the number of connections of clients that hear something.
+/// Counts the connections of clients that subscribe to something.
 fn hearing(server: &RedisServer) -> usize {
     server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).text().lines().count()
 }
@@ -95,7 +95,7 @@ async fn c44_all_that_changes_a_lock_is_told() {
     shows(&mut watch, "the end of a TTL", holders(0)).await;
 }
 
-/// C29: also what clients in other languages do.
+/// C29: changes by clients in other languages count too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c44_foreign_clients_are_told_of() {
     let server = telling_server().await;
@@ -108,7 +108,7 @@ async fn c44_foreign_clients_are_told_of() {
     shows(&mut watch, "its release", holders(0)).await;
 }
 
-/// C44: a renewal is no change, and costs no look.
+/// C44: a renewal is not a change, and costs no look.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c44_a_renewal_is_not_told() {
     let server = telling_server().await;
@@ -121,7 +121,7 @@ async fn c44_a_renewal_is_not_told() {
         let guard = client.acquire(request).await.expect("a free lock");
         told(&mut changes[0]).await.expect("it tells");
         guard.extend(MINUTE * 2).await.expect("it is held");
-        // News of the first comes before news of the other.
+        // News of the first lock arrives before news of the other.
         let marker = held(&client, other.as_str()).await;
         told(&mut changes[1]).await.expect("it tells");
         assert_eq!(changes[0].next().now_or_never(), None, "a renewal was told");
@@ -136,7 +136,7 @@ fn fresh() -> LockName {
     LockName::new(fresh_name()).expect("a name")
 }
 
-/// C44: a connection that is lost is opened again. What changed meanwhile is found.
+/// C44: a lost connection is opened again. Changes in between are found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c44_a_lost_connection_costs_no_change() {
     let server = telling_server().await;
@@ -178,7 +178,7 @@ async fn r1_watches_share_one_connection_and_leave_no_subscription() {
     released(guard).await;
 }
 
-/// The rights that the docs name are enough to be told. Who has none of them polls.
+/// The documented rights are enough for notifications. A user without them polls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c44_a_user_without_the_right_to_hear_polls() {
     let server = telling_server().await;

@@ -1,4 +1,4 @@
-//! C19: what a withdrawn claim leaves on a Redis server, and which late requests it has refused.
+//! C19: remains of withdrawn claims on a Redis server, and late requests that they refuse.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,15 @@ fn marks(server: &RedisServer) -> usize {
     keys(server, "*:withdrawn:*")
 }
 
-/// The connections for requests, without the one that asks: what each `CLIENT LIST` tells of them first.
+/// Returns the connections for requests, without that of this question: the first fields that `CLIENT LIST`
+/// shows.
 fn connections(server: &RedisServer) -> Vec<String> {
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", "normal"]);
     let others = clients.text().lines().filter(|line| !line.contains("cmd=client"));
     others.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// Returns the number of requests that the server refused because of a mark.
+/// Counts the requests that the server refused because of a mark.
 fn refused(server: &RedisServer) -> usize {
     let stats = server.cli(&["INFO", "errorstats"]);
     let count =
@@ -49,8 +50,8 @@ fn waiting(client: &LockClient, name: &str) -> Waiting {
     tokio::spawn(async move { client.acquire(request).await })
 }
 
-/// Cancels a thousand waits; returns how many marks are left, or nothing if the waiter's connection was
-/// replaced meanwhile, as on a machine that stands still for a moment.
+/// Cancels a thousand waits; returns the number of marks that are left, or nothing if the waiter's connection was
+/// replaced meanwhile, as after a pause of the machine.
 async fn cancel_a_thousand_waits(server: &RedisServer) -> Option<usize> {
     let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
     let before = connections(server);
@@ -65,7 +66,7 @@ async fn cancel_a_thousand_waits(server: &RedisServer) -> Option<usize> {
     waiter.shutdown().await;
     assert_eq!(keys(server, "*:queue"), 0, "a place in a queue is left behind");
     let left = (before == connections(server)).then(|| marks(server));
-    // Only now: a hold whose first request had no answer in time leaves a mark when it is given back.
+    // Only now: a hold whose first request had no answer in time leaves a mark at its release.
     join_all(guards.into_iter().map(released)).await;
     left
 }
@@ -81,13 +82,13 @@ async fn c19_cancelled_waits_leave_no_marks() {
     panic!("the connection was replaced again and again");
 }
 
-/// The claims that a lost connection carried are the ones that leave marks, and their requests are
-/// refused when they come: each by itself, as those of different TTLs, and in company.
+/// Only claims on a lost connection leave marks. Their late requests are refused: each separately, as those of
+/// different TTLs, and in a batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
     assert_eq!(refused_of_five_that_come_late(1, 5).await, 5);
-    // In company the first goes alone and is refused, and few others may; the rest is one call, which takes none
-    // of them. On a machine that stands still for a moment all may go alone.
+    // In a batch, the first request goes alone and is refused, and few others may be; the rest is one call, which
+    // grants none of them. After a pause of the machine all may go alone.
     for _ in 0..5 {
         if (1..=4).contains(&refused_of_five_that_come_late(0, 2).await) {
             return;
@@ -96,14 +97,14 @@ async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
     panic!("none went in company, again and again");
 }
 
-/// Has five requests, whose TTLs are so many ms apart, come after their withdrawal, and sees that they take nothing.
-/// Returns how many were refused by themselves, once `late` have come.
+/// Lets five requests, whose TTLs are `apart` ms apart, arrive after their withdrawal, and asserts that they take
+/// nothing. Returns the number that were refused separately, once `late` have arrived.
 async fn refused_of_five_that_come_late(apart: u64, late: u64) -> usize {
     let server = RedisServer::start().await;
     let proxy = Proxy::start(server.addr()).await;
     let client = client_through::<RedisFaults>(&proxy).await;
     let names: Vec<String> = (0..5).map(|_| fresh_name()).collect();
-    // A lock that has its counter is granted by the shortest way.
+    // A lock that has its counter is granted by the shortest path.
     for name in &names {
         turn(&client, name).await;
     }
@@ -128,7 +129,7 @@ async fn refused_of_five_that_come_late(apart: u64, late: u64) -> usize {
     refused
 }
 
-/// The first request of a lease may come late also when another client gives the lease back.
+/// The first request of a lease may also arrive late after another client released the lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     let server = RedisServer::start().await;
@@ -138,7 +139,7 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     turn(&first, &fresh_name()).await;
     let name = fresh_name();
     proxy.set_existing(Mode::BlackHole);
-    // The request that is lost, and one over a new connection, which is granted.
+    // The lost request, and one over a new connection, which is granted.
     let lease = held(&first, &name).await.detach().expect("it is held");
     let guard: LockGuard = second.attach(lease).await.expect("it is held");
     released(guard).await;
@@ -149,7 +150,7 @@ async fn c19_a_late_request_of_a_lease_that_was_handed_on_takes_nothing() {
     assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0, "a late request took the lock");
 }
 
-/// A caller that asked in a batch and has left holds nothing, also if its request was left out of the batch.
+/// A caller of a batch that has left holds nothing, even if its request was left out of the batch.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_who_asked_in_company_and_left_holds_nothing() {
     let server = RedisServer::start().await;

@@ -32,7 +32,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     prefixes_keep_name_spaces_apart(&Set::three().await.url()).await;
 }
 
-/// C31: the doctor says how many servers vote, and looks at each.
+/// C31: the doctor reports the number of voting servers, and examines each.
 async fn the_doctor_says_who_votes(mut set: Set) {
     let (client, all) = (set.client().await, set.servers.len());
     let majority = set.minority() + 1;

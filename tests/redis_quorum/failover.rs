@@ -34,7 +34,8 @@ impl Failure {
     }
 }
 
-/// Locks are taken before the failure, during it, and until all servers vote that can; one hold outlives all that.
+/// Acquires locks before the failure, during it, and until all servers that can vote do so; one hold outlives all
+/// of it.
 async fn under_load(failure: Failure) -> Row {
     let mut set = Set::of(3).await;
     let holder = set.client().await;

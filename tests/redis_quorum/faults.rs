@@ -1,7 +1,7 @@
-//! Servers that stop, and networks that lose requests: what is asked of one server.
+//! Servers that stop, and networks that lose requests: the faults of one server.
 //!
-//! One server of three is dead from the start, so each of the other two decides, and one of them is disturbed. What a
-//! restart does to a set is in [`membership`](crate::membership): a server that restarted waits for the dead one.
+//! One server of three is dead from the start, so each of the other two is needed, and one of them is disturbed.
+//! [`membership`](crate::membership) tests restarts: a server that restarted waits for the dead one.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,10 +32,11 @@ lock_testkit::test_faults!(QuorumFaults:
     c28_a_waiter_without_a_push_connection_polls
 );
 
-/// Where the disturbed server keeps the addresses of the others, for who knows it by the address of a proxy.
+/// Key of the disturbed server with the addresses of the others, for a client that knows it by the address of a
+/// proxy.
 const OTHERS: &str = "{}:others";
 
-/// Three servers, of which the last is dead. The first is disturbed.
+/// Three servers, the last of which is dead. The first is disturbed.
 struct Decisive(Set);
 
 impl Decisive {
@@ -79,7 +80,7 @@ struct QuorumFaults;
 impl Harness for QuorumFaults {
     type Server = Decisive;
 
-    /// One for requests and one for pushes, to each server that lives.
+    /// One for requests and one for pushes, to each living server.
     const CONNECTIONS: usize = 4;
 
     async fn start() -> Decisive {
@@ -104,6 +105,6 @@ impl Harness for QuorumFaults {
         server.first().cli(&["CLIENT", "LIST", "TYPE", "pubsub"]).text().lines().count()
     }
 
-    /// Nothing here counts what is left.
+    /// No test here counts remains.
     async fn until_nothing_is_left(_server: &Decisive) {}
 }

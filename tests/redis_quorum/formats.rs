@@ -1,4 +1,4 @@
-//! Values of a later version, or of somebody else, on the servers of a set: a client never takes them for nothing.
+//! Values of a later version, or of other programs, on the servers of a set: a client never ignores them.
 
 use leasehold::core::backend::Release;
 use leasehold::{DistributedLock, LockRequest};
@@ -8,7 +8,7 @@ use crate::support::fresh_name;
 
 const OWNER: &str = "0123456789abcdef0123456789abcdef";
 
-/// S3: a record that is not understood is a foreign holder.
+/// S3: an unreadable record is a foreign holder.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
     let set = Set::three().await;
@@ -26,7 +26,7 @@ async fn s3_a_record_that_is_not_understood_is_a_foreign_holder() {
     }
 }
 
-/// C14, C19: a hold ends, and its ballot is stale from then on, whatever is in the place of those who wait.
+/// C14, C19: a hold ends, and its ballot is stale from then on, whatever is in place of the waiters.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c14_a_hold_ends_whatever_its_companions_are() {
     let set = Set::three().await;

@@ -1,8 +1,8 @@
-//! Locks on a majority of several Redis servers keep the contract; and what only they have.
+//! Tests of locks on a majority of several Redis servers: the contract, and properties of a quorum.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-/// Makes two tests of a check that takes a [`Set`](set::Set) of its own.
+/// Makes two tests of a check that takes its own [`Set`](set::Set).
 macro_rules! on_three_and_five {
     ($name:ident: $check:ident) => {
         mod $name {

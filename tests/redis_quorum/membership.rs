@@ -1,4 +1,5 @@
-//! P2: a server that restarted without its data does not vote until no hold can stand that it granted.
+//! P2: a server that restarted without its data does not vote until all holds that it may have granted have
+//! ended.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use tokio::time::Instant;
 use crate::set::Set;
 use crate::support::{LIMIT, fresh_name, patient};
 
-/// Acquires for a moment: a server that restarts stays out for the longest TTL in use.
+/// Acquires with a short TTL: a server that restarts stays out for the longest TTL in use.
 async fn brief(client: &LockClient, name: &str) -> FencingToken {
     let request = patient(name).ttl(Duration::from_millis(500));
     let guard = client.acquire(request).await.expect("its turn comes");
@@ -18,8 +19,8 @@ async fn brief(client: &LockClient, name: &str) -> FencingToken {
     token
 }
 
-/// A holder has a majority: the others lack its key. One of the majority restarts empty. If that voted, a
-/// second holder would have one, too.
+/// A holder has a majority: the other servers lack its key. One server of the majority restarts empty. If it
+/// voted, a second holder would also have a majority.
 async fn nobody_gets_in_beside_a_holder(mut set: Set) {
     let (client, name, ttl) = (set.client().await, fresh_name(), Duration::from_secs(3));
     let asked = Instant::now();
@@ -47,7 +48,7 @@ async fn nobody_gets_in_beside_a_holder(mut set: Set) {
 
 on_three_and_five!(p2_a_server_that_lost_its_data_lets_nobody_in_beside_a_holder: nobody_gets_in_beside_a_holder);
 
-/// C22: a server that lost its counters grants no smaller token.
+/// C22: a server that lost its counters grants no lower token.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_server_that_lost_its_counters_grants_greater_tokens_only() {
     let mut set = Set::of(3).await;

@@ -1,5 +1,5 @@
-//! Servers that are dead, stopped or late: a minority of them costs nothing, and a majority is never made of
-//! those that can be reached.
+//! Servers that are dead, stopped or late: a minority of them does not matter, and the reachable servers alone
+//! never form a majority.
 
 use std::time::Duration;
 
@@ -36,12 +36,12 @@ async fn p2_a_minority_that_fails_costs_no_lock() {
             last = next.token();
             released(next).await;
         }
-        // A client that comes now finds a majority, too.
+        // A new client finds a majority, too.
         assert!(turn(&set.client().await, &name).await > last);
     }
 }
 
-/// P2: one server of three that can be reached is no majority, and keeps nothing of the attempt.
+/// P2: one reachable server of three is no majority, and keeps nothing of the attempt.
 async fn those_that_answer_are_no_majority(mut set: Set) {
     let (client, name) = (set.client().await, fresh_name());
     turn(&client, &name).await;
@@ -62,7 +62,7 @@ async fn those_that_answer_are_no_majority(mut set: Set) {
 
 on_three_and_five!(p2_no_lock_is_granted_by_a_majority_of_those_that_answer: those_that_answer_are_no_majority);
 
-/// C31: a majority knows of each hold, so that a listing lacks none while a minority is dead.
+/// C31: a majority knows each hold, so a listing is complete while a minority is dead.
 async fn a_minority_that_is_dead_hides_no_lock(mut set: Set) {
     let (client, name) = (set.client().await, fresh_name());
     let guard = held(&client, &name).await;
@@ -80,18 +80,19 @@ async fn a_minority_that_is_dead_hides_no_lock(mut set: Set) {
 
 on_three_and_five!(c31_a_listing_lacks_no_lock_while_a_majority_answers: a_minority_that_is_dead_hides_no_lock);
 
-/// C19: what a stopped server was asked while it was stopped, it does not keep.
+/// C19: a server that was stopped does not keep the requests of that time.
 async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     let (client, name) = (set.client().await, fresh_name());
     turn(&client, &name).await;
     let stopped = &set.servers[..set.minority()];
     stopped.iter().for_each(RedisServer::stop);
     let guard = held(&client, &name).await;
-    // The inspection waits for the stopped servers, whose connections are given up then: the release goes over others.
+    // The inspection waits for the stopped servers, and their connections are given up then: the release goes
+    // over others.
     let seen = client.admin().inspect(&*name).await.expect("an answer");
     assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     released(guard).await;
-    // As long again: by then the release is not waiting to be sent any more, but owed.
+    // The same time again: after it the release does not wait in a queue any more, but for the janitor.
     client.admin().inspect(&*name).await.expect("an answer");
     stopped.iter().for_each(RedisServer::cont);
     eventually("nothing is held", LIMIT, async || !set.held(&name).contains(&true)).await;
@@ -99,7 +100,7 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
 
 on_three_and_five!(c19_a_server_that_was_stopped_keeps_no_hold_that_is_over: servers_that_were_stopped_keep_no_hold);
 
-/// C17: a voter is waited for 250 ms. A server that is 130 ms away has time for one round trip, no more.
+/// C17: a voter has 250 ms. A server that is 130 ms away has time for one round trip only.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_servers_that_are_far_away_grant() {
     let set = Set::of(3).await;
@@ -112,7 +113,7 @@ async fn c17_servers_that_are_far_away_grant() {
     let addresses = proxies.iter().map(|proxy| proxy.addr().to_string());
     let url = format!("redis-quorum://{}", addresses.collect::<Vec<_>>().join(","));
     let connections = || set.servers.iter().map(connections_so_far).collect::<Vec<_>>();
-    // A machine that stands still for a tenth of a second costs a connection.
+    // A pause of the machine of a tenth of a second costs a connection.
     for _ in 0..10 {
         let before = connections();
         let (client, name) = (client(&url).await, fresh_name());
@@ -120,7 +121,7 @@ async fn c17_servers_that_are_far_away_grant() {
         guard.extend(MINUTE).await.expect("it is held");
         released(guard).await;
         turn(&client, &name).await;
-        // The one of the client, and the one that counts.
+        // One for the client, and one for the count.
         let expected: Vec<_> = before.iter().map(|before| before + 2).collect();
         if connections() == expected {
             return;
@@ -155,7 +156,7 @@ async fn a_hold_comes_back(set: Set) {
 
 on_three_and_five!(c12_a_hold_comes_back_to_a_server_that_lacks_it: a_hold_comes_back);
 
-/// C10: a hold that a majority has lost is lost, and is not made anew.
+/// C10: a hold without a majority is lost, and is not restored.
 async fn what_no_majority_has_is_lost(set: Set) {
     let (client, name) = (set.client().await, fresh_name());
     let guard = client.acquire(patient(&name).ttl(Duration::from_secs(4))).await.expect("free");
@@ -168,7 +169,7 @@ async fn what_no_majority_has_is_lost(set: Set) {
 
 on_three_and_five!(c10_a_hold_that_no_majority_has_is_lost: what_no_majority_has_is_lost);
 
-/// S2, S3: candidates that come at once share no lock, and tokens grow.
+/// S2, S3: simultaneous candidates share no lock, and tokens grow.
 async fn those_that_contend_hold_one_by_one(set: Set) {
     let (name, held) = (fresh_name(), tokio::sync::Mutex::new(None));
     let mut clients = Vec::new();
@@ -191,7 +192,7 @@ async fn those_that_contend_hold_one_by_one(set: Set) {
 
 on_three_and_five!(s3_clients_that_contend_hold_one_after_the_other: those_that_contend_hold_one_by_one);
 
-/// C24: a majority knows each token that passed, whichever server is away.
+/// C24: a majority knows each token that passed, whichever server is down.
 async fn a_fence_refuses_what_is_stale(set: Set) {
     let backend = QuorumBackend::connect(&set.url()).await.expect("a connection");
     let (client, name) = (set.client().await, fresh_name());
@@ -200,7 +201,7 @@ async fn a_fence_refuses_what_is_stale(set: Set) {
     assert_eq!(fence.seen().await.expect("an answer"), None);
     fence.advance(first).await.expect("the first");
     fence.advance(second).await.expect("a greater one");
-    // Servers that were away when the greater token passed, and servers that are away now.
+    // Servers that were down when the greater token passed, and servers that are down now.
     let (before, now) =
         (&set.servers[..set.minority()], &set.servers[set.minority()..][..set.minority()]);
     before.iter().for_each(|server| drop(server.cli(&["DEL", &format!("{{{name}}}:mark")])));
@@ -225,7 +226,7 @@ async fn the_same_server_by_two_names_is_refused() {
     assert!(error.contains("are the same server"), "{error}");
 }
 
-/// A primary and its replicas are one server, of which the replicas never vote.
+/// A primary and its replicas count as one server; the replicas never vote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_primary_and_its_replicas_are_no_quorum() {
     let primary = RedisServer::start().await;
@@ -245,7 +246,7 @@ async fn p2_a_primary_and_its_replicas_are_no_quorum() {
     assert!(error.contains("replicate each other"), "{error}");
 }
 
-/// C29: foreign clients of the recipe take the same key on a majority.
+/// C29: foreign clients of the recipe use the same key on a majority.
 async fn foreign_clients_are_kept_out_and_keep_out(set: Set) {
     let (backend, client, name) = (set.backend().await, set.client().await, fresh_name());
     for server in &set.servers[..=set.minority()] {

@@ -1,4 +1,4 @@
-//! Attempts of one claim, one after the other.
+//! Successive attempts of one claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,9 @@ async fn granted(locks: &Arc<dyn DistributedLock>, claim: &Claim) -> FencingToke
     }
 }
 
-/// S3: votes of an attempt that failed stand until they are given back, which may be late. They do not count for the
-/// next attempt, whose hold would end with them. The first attempt is another client's here, so that the second one
-/// does not know of it.
+/// S3: votes for a failed attempt stay until they are given back, which may be late. They do not count for the
+/// next attempt, whose hold would end with them. The first attempt is another client's here, so that the second
+/// client does not know of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_votes_of_an_earlier_attempt_do_not_count_for_the_next() {
     let (set, name) = (Set::of(3).await, fresh_name());

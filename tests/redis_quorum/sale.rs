@@ -1,5 +1,5 @@
-//! A flash sale by processes, on three servers of which one is killed, one restarts empty, and one is stopped. The
-//! stock is a file behind a fence that checks tokens.
+//! A flash sale by processes, on three servers: one is killed, one restarts empty, and one is stopped. The stock
+//! is a file behind a fence that checks tokens.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -49,25 +49,26 @@ impl Shop {
         text.parse().unwrap_or(0)
     }
 
-    /// Shows the token to the fence, reads, and writes, unless the fence has seen a greater one; whether it wrote.
+    /// Shows the token to the fence, reads, and writes unless the fence has seen a greater one; returns true if
+    /// it wrote.
     async fn change(&self, token: FencingToken, change: impl Fn(u32) -> Option<u32>) -> bool {
         if self.fence.advance(token).await.is_err() {
             return false;
         }
         let Some(left) = change(self.left()) else { return false };
-        // Others get in between if they can.
+        // Gives others time to get in between, if they can.
         sleep(Duration::from_millis(2)).await;
         self.fence.write(token, self.stock(), left.to_string().as_bytes()).await.is_ok()
     }
 }
 
-/// The role of a process that sells until the shop is closed. It says each token that it is given, and each sale.
+/// Role of a process that sells until the shop closes. It reports each token that it gets, and each sale.
 pub(crate) async fn sell() {
     let variable = |name| env::var(name).expect("it is set");
     let locks = leasehold::connect(&variable("LOCK_URL")).await.expect("a connection");
     let shop = Shop::at(Path::new(&variable("FOLDER")));
     while !shop.folder.join(CLOSED).exists() {
-        // An attempt that no majority answers is made again.
+        // An attempt without the answer of a majority is repeated.
         let Ok(guard) = locks.acquire(request()).await else { continue };
         child::say(&guard.token().to_string());
         if shop.change(guard.token(), |left| left.checked_sub(1)).await {
@@ -96,7 +97,7 @@ async fn listen(mut seller: Child) -> Said {
     }
 }
 
-/// The owner of the shop, who fills it while servers fail.
+/// The owner of the shop, who delivers items while servers fail.
 struct Owner {
     locks: LockClient,
     shop: Shop,
@@ -122,7 +123,7 @@ impl Owner {
         eventually("all is sold", LIMIT, async || self.shop.left() == 0).await;
     }
 
-    /// Each server fails in another way, during sales, and items are sold without it.
+    /// Lets each server fail in another way, during sales, and items are sold without it.
     async fn trade(&mut self, set: &mut Set) {
         self.deliver().await;
         set.servers[0].kill();
@@ -146,7 +147,8 @@ impl Owner {
     }
 }
 
-/// S4: what is sold is what was delivered, and no token is given twice, whatever becomes of one server at a time.
+/// S4: the sold items are the delivered ones, and no token is granted twice, whatever happens to one server at a
+/// time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s4_a_sale_by_processes_is_exact_while_servers_fail() {
     let (mut set, folder) = (Set::of(3).await, TempDir::new().expect("a folder"));

@@ -1,4 +1,4 @@
-//! Several Redis servers, as the tests see them.
+//! Several Redis servers for the tests.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ impl Set {
         set
     }
 
-    /// Three servers that nobody disturbs.
+    /// Returns three servers that nobody disturbs.
     pub(crate) async fn three() -> &'static Self {
         static SHARED: OnceCell<Set> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::of(3)).await
     }
 
-    /// Five servers that nobody disturbs.
+    /// Returns five servers that nobody disturbs.
     pub(crate) async fn five() -> &'static Self {
         static SHARED: OnceCell<Set> = OnceCell::const_new();
         SHARED.get_or_init(|| Self::of(5)).await
@@ -45,7 +45,7 @@ impl Set {
         self.servers.len() / 2
     }
 
-    /// Returns once the server `number` votes, after a restart.
+    /// Waits until the server `number` votes, after a restart.
     pub(crate) async fn until_it_votes(&self, number: usize) {
         let server = &self.servers[number];
         eventually("it votes", LIMIT, async || {
@@ -68,7 +68,7 @@ impl Set {
         client_of(self.backend().await)
     }
 
-    /// On which servers the key of a lock stands.
+    /// Returns for each server true if it has the key of a lock.
     pub(crate) fn held(&self, name: &str) -> Vec<bool> {
         let held = |server: &RedisServer| server.cli(&["EXISTS", name]) == Reply::Integer(1);
         self.servers.iter().map(held).collect()

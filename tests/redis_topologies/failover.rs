@@ -1,5 +1,5 @@
-//! Servers that die, or are replaced though they are well, while their locks are held and waited for: on each topology
-//! the same.
+//! Servers that die, or are replaced while healthy, while their locks are held and waited for: the same on each
+//! topology.
 
 use leasehold::Wait;
 use lock_testkit::{RedisCluster, RedisSentinels, RedisServer};
@@ -11,7 +11,7 @@ use crate::load::{Load, table};
 use crate::sale::{STOCK, Sale};
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
 
-/// Servers of which the first is a primary that has replicas.
+/// Servers, the first of which is a primary with replicas.
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
 pub(crate) trait Replicated {
     const TITLE: &str;
@@ -19,26 +19,26 @@ pub(crate) trait Replicated {
     /// Number of replicas of the first server.
     const REPLICAS: i64;
 
-    /// Servers of which one that is silent is replaced soon.
+    /// Starts servers that soon replace a silent one.
     async fn start() -> Self;
 
     fn url(&self) -> String;
 
-    /// A fresh name of a lock of the first server.
+    /// Returns a new name of a lock on the first server.
     fn name(&self) -> String;
 
-    /// A fresh name of a lock of another server, if there are several that have locks.
+    /// Returns a new name of a lock on another server, if several have locks.
     fn name_elsewhere(&self) -> Option<String>;
 
     fn first(&mut self) -> &mut RedisServer;
 
-    /// Cuts the replicas of the first server off.
+    /// Cuts off the replicas of the first server.
     fn cut_replicas_off(&self);
 
-    /// Returns once another server has the lock `name`.
+    /// Waits until another server has the lock `name`.
     async fn until_replaced(&self, name: &str);
 
-    /// Returns once each primary has all its replicas.
+    /// Waits until each primary has all its replicas.
     async fn until_whole(&self);
 }
 
@@ -116,7 +116,7 @@ impl Replicated for RedisSentinels {
     }
 }
 
-/// Makes one test of each behaviour of servers of which one dies.
+/// Makes one test of each behaviour of servers one of which dies.
 macro_rules! failover_tests {
     ($servers:ty: $($test:ident)*) => {
         $(
@@ -144,7 +144,7 @@ mod sentinel {
     failover_tests!(lock_testkit::RedisSentinels);
 }
 
-/// A hold outlasts the death of its primary, its waiter comes next, and the server that comes back, as a replica of its
+/// A hold outlives its primary, its waiter comes next, and the former primary, which returns as a replica of its
 /// successor, does no harm.
 pub(crate) async fn a_hold_and_its_waiter_outlive_their_primary<R: Replicated>() {
     let mut servers = R::start().await;
@@ -157,7 +157,7 @@ pub(crate) async fn a_hold_and_its_waiter_outlive_their_primary<R: Replicated>()
     replicated(servers.first(), &name, R::REPLICAS);
     servers.first().kill();
     if let Some(other) = servers.name_elsewhere() {
-        // Other locks are not delayed by a server that is away.
+        // A server that is down does not delay other locks.
         turn(&holder, &other).await;
     }
     servers.until_replaced(&name).await;
@@ -217,7 +217,7 @@ pub(crate) async fn c22_a_failover_under_load_repeats_no_token<R: Replicated>() 
     }
 }
 
-/// S4: a flash sale by processes, of which one is between its read and its write while its grant is forgotten.
+/// S4: a flash sale by processes, one of which is between its read and its write while its grant is forgotten.
 pub(crate) async fn s4_a_sale_of_processes_is_exact<R: Replicated>() {
     let mut servers = R::start().await;
     let name = servers.name();

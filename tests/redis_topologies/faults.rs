@@ -1,8 +1,9 @@
-//! Servers that are dead or stopped, and networks that lose requests, under clients of a cluster and of sentinels: all
-//! that is asked of one server.
+//! Servers that are dead or stopped, and networks that lose requests, under clients of a cluster and of
+//! sentinels: the faults of one server.
 //!
-//! The faults are those of one server and of the network before it. So the cluster has one server, which has all slots,
-//! and the primary has no replica. What happens where another server can take over is in [`failover`](crate::failover).
+//! The faults are those of one server and of the network before it. So the cluster has one server, which has all
+//! slots, and the primary has no replica. [`failover`](crate::failover) tests servers that another one can
+//! replace.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ struct Alone(RedisServer);
 impl Alone {
     async fn start() -> Self {
         let bus = free_port().to_string();
-        // The server tells clients its port, and to go on at the host at which they asked: at that of a proxy, if there
+        // The server tells clients its port, and to use the host at which they asked: that of a proxy, if there
         // is one.
         let cluster = [
             "--cluster-enabled",
@@ -49,7 +50,7 @@ impl Alone {
         alone
     }
 
-    /// A primary serves no slot in the first two seconds.
+    /// Waits, since a primary serves no slot in the first two seconds.
     async fn until_it_serves(&self) {
         eventually("the cluster serves all slots", LIMIT, async || {
             self.0.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
@@ -86,7 +87,7 @@ struct ClusterFaults;
 impl Harness for ClusterFaults {
     type Server = Alone;
 
-    /// One for requests, one for pushes, and one to ask for the slots.
+    /// One for requests, one for pushes, and one for the list of slots.
     const CONNECTIONS: usize = 3;
 
     async fn start() -> Alone {
@@ -115,7 +116,7 @@ impl Harness for ClusterFaults {
     }
 }
 
-/// The sentinel of all tests here. It watches whatever a client is connected to, be it a proxy.
+/// Returns the sentinel of all tests here. It watches any address of a client, even that of a proxy.
 async fn sentinel() -> &'static RedisSentinel {
     static SHARED: OnceCell<RedisSentinel> = OnceCell::const_new();
     SHARED.get_or_init(RedisSentinel::start).await
@@ -126,7 +127,7 @@ struct SentinelFaults;
 impl Harness for SentinelFaults {
     type Server = RedisServer;
 
-    /// One for requests, one for pushes, and two of the sentinel.
+    /// One for requests, one for pushes, and two to the sentinel.
     const CONNECTIONS: usize = 4;
 
     async fn start() -> RedisServer {

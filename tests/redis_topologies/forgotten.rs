@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use crate::support::{LIMIT, turn};
 
-/// Returns once so many replicas of the server have what it wrote of the lock `name`.
+/// Waits until `replicas` replicas of the server have its writes for the lock `name`.
 pub(crate) fn replicated(server: &RedisServer, name: &str, replicas: i64) {
     let mut session = server.session();
     session.call(&["SET", &format!("{{{name}}}:written"), "", "PX", "1"]);
@@ -16,8 +16,8 @@ pub(crate) fn replicated(server: &RedisServer, name: &str, replicas: i64) {
     assert!(count >= replicas, "{count} replicas have it");
 }
 
-/// Forgets all that the replicas have not heard since the token `known`: its holder is told at its next renewal, and
-/// the next token is greater than the forgotten one (C22).
+/// Makes the replicas forget everything since the token `known`: the holder is told at its next renewal, and the
+/// next token is greater than the forgotten one (C22).
 pub(crate) async fn what_is_forgotten_is_told(
     client: &LockClient,
     name: &str,

@@ -1,4 +1,4 @@
-//! A lock under load while its server is replaced: what was lost, what was told, and which tokens were given.
+//! A lock under load while its server is replaced: losses, reports, and tokens.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -41,11 +41,11 @@ pub(crate) struct Row {
     pub(crate) held_twice: u64,
     pub(crate) told_lost: u64,
     errors: u64,
-    /// Number of tokens that were given twice, or were not greater than an earlier one.
+    /// Number of tokens that were granted twice, or were not greater than an earlier one.
     pub(crate) repeated: usize,
     /// The last token before the mark.
     pub(crate) before: u64,
-    /// The last token of all.
+    /// The last token.
     pub(crate) after: u64,
 }
 
@@ -60,12 +60,12 @@ impl Load {
         Self { what, seen, clients }
     }
 
-    /// Returns once so many grants were made.
+    /// Waits until `count` grants were made.
     pub(crate) async fn until_granted(&self, count: usize) {
         eventually("grants are made", LIMIT, async || self.seen.count() >= count).await;
     }
 
-    /// Remembers this moment, and tells how many grants there were.
+    /// Sets a mark, and returns the number of grants so far.
     pub(crate) fn mark(&self) -> usize {
         *self.seen.mark.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         self.seen.count()

@@ -1,4 +1,4 @@
-//! The Redis backend on a cluster, and on the primary that sentinels name: it keeps the whole contract on both, also
+//! Tests of the Redis backend on a cluster, and on the primary of sentinels: the whole contract on both, also
 //! while slots move and servers are replaced.
 
 #![allow(clippy::expect_used, clippy::panic)]
@@ -27,10 +27,10 @@ use leasehold::DistributedLock;
 use leasehold::redis::RedisBackend;
 use lock_testkit::child;
 
-/// A machine that stands still for a moment must not have a primary replaced.
+/// Long enough that a pause of the machine causes no failover.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// Soon, for tests that want a primary replaced.
+/// For tests that want a failover soon.
 const SOON: Duration = Duration::from_millis(1000);
 
 #[test]

@@ -1,7 +1,7 @@
-//! A flash sale by processes. One of them stands between its read and its write while a failover forgets its grant.
+//! A flash sale by processes. One of them is between its read and its write while a failover forgets its grant.
 //!
-//! Each process sells in two shops at a time: one that checks tokens, and one that trusts the lock. The second is the
-//! positive control: if it came out right, the sale would have shown nothing.
+//! Each process sells in two shops at a time: one checks tokens, and one trusts the lock. The second is the
+//! positive control: if its stock were right, the sale would show nothing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +19,10 @@ pub(crate) const STOCK: u32 = 120;
 
 const SELLERS: usize = 4;
 
-/// A hold that a replica still knows after its release costs the sale no more than this.
+/// Longest delay by a hold that a replica still knows after its release.
 const TTL: Duration = Duration::from_secs(2);
 
-/// The roles of the processes.
+/// Roles of the processes.
 pub(crate) const SELLER: &str = "seller";
 pub(crate) const SLOW_SELLER: &str = "slow seller";
 
@@ -34,12 +34,12 @@ fn request() -> LockRequest {
     LockRequest::new(variable("NAME")).ttl(TTL).wait(Wait::AtMost(LIMIT))
 }
 
-/// Returns the number of items left; `None` if nobody has written it yet.
+/// Returns the number of items left; `None` if it was never written.
 fn left(file: &Path) -> Option<u32> {
     fs::read_to_string(file).ok()?.parse().ok()
 }
 
-/// Both shops, as one process sees them, and what it sold in each.
+/// Both shops for one process, and its sales in each.
 struct Shops {
     fence: FileFence,
     fenced: PathBuf,
@@ -55,13 +55,13 @@ impl Shops {
         Self { fence, fenced, trusting, sold: [0; 2] }
     }
 
-    /// Advances the fence, then reads what is left in each; `None` if the token is stale.
+    /// Advances the fence, then reads the stock of each; `None` if the token is stale.
     async fn read(&self, token: FencingToken) -> Option<[u32; 2]> {
         self.fence.advance(token).await.ok()?;
         Some([left(&self.fenced)?, left(&self.trusting)?])
     }
 
-    /// Sells one item in each; whether the shop that checks tokens let it.
+    /// Sells one item in each; returns true if the shop that checks tokens accepted it.
     async fn write(&mut self, token: FencingToken, [fenced, trusting]: [u32; 2]) -> bool {
         if trusting > 0 {
             fs::write(&self.trusting, (trusting - 1).to_string()).expect("written");
@@ -73,7 +73,7 @@ impl Shops {
         written
     }
 
-    /// Tells the parent what was sold.
+    /// Reports the sales to the parent.
     fn close(self) {
         child::say(&format!("{} {}", self.sold[0], self.sold[1]));
     }
@@ -83,7 +83,7 @@ impl Shops {
 pub(crate) async fn sell() {
     let (locks, mut shops) = (client(&variable("LOCK_URL")).await, Shops::enter());
     loop {
-        // Its server may be away.
+        // The server of the lock may be down.
         let Ok(guard) = locks.acquire(request()).await else { continue };
         let seen = shops.read(guard.token()).await;
         if let Some(seen) = seen.filter(|[fenced, _]| *fenced > 0) {
@@ -97,7 +97,7 @@ pub(crate) async fn sell() {
     }
 }
 
-/// Sells once, and is told when to read and when to write.
+/// Sells once, and reads and writes on command.
 pub(crate) async fn sell_slowly() {
     let (locks, mut shops) = (client(&variable("LOCK_URL")).await, Shops::enter());
     child::say("ready");
@@ -111,7 +111,7 @@ pub(crate) async fn sell_slowly() {
     shops.close();
 }
 
-/// A sale that is on.
+/// A sale in progress.
 pub(crate) struct Sale {
     folder: TempDir,
     sellers: Vec<child::Child>,
@@ -133,7 +133,7 @@ impl Sale {
         Self { folder, sellers, slow }
     }
 
-    /// Returns once so many items were sold.
+    /// Waits until `count` items were sold.
     pub(crate) async fn until_sold(&self, count: u32) {
         let fenced = self.folder.path().join("fenced");
         eventually("items are sold", LIMIT, async || {
@@ -142,20 +142,20 @@ impl Sale {
         .await;
     }
 
-    /// Lets the slow seller take the lock and read; how many items were sold by then.
+    /// Lets the slow seller acquire the lock and read; returns the number of sales so far.
     pub(crate) async fn let_one_read(&mut self) -> u32 {
         self.slow.tell("read").await;
         assert_eq!(self.slow.line().await, "read");
         STOCK - left(&self.folder.path().join("fenced")).expect("a number")
     }
 
-    /// Lets the slow seller write; what came of it.
+    /// Lets the slow seller write; returns its report.
     pub(crate) async fn let_it_write(&mut self) -> String {
         self.slow.tell("write").await;
         self.slow.line().await
     }
 
-    /// Waits for the end. How many items each shop sold, and how many it says are left.
+    /// Waits for the end. Returns the sold items of each shop, and the items that it reports as left.
     pub(crate) async fn closed(mut self) -> [(u32, u32); 2] {
         let mut sold = [0; 2];
         for seller in self.sellers.iter_mut().chain([&mut self.slow]) {

@@ -13,14 +13,14 @@ use crate::support::{
 };
 use crate::{NEVER, SOON, cluster};
 
-/// A client that trusts the authority whose certificate is at `ca`.
+/// Returns a client that trusts the authority whose certificate is at `ca`.
 async fn trusting(url: String, ca: PathBuf) -> LockClient {
     let authority = std::fs::read(ca).expect("the certificate of the authority");
     let options = RedisOptions::new(url).root_certificate(authority);
     client_of(Arc::new(options.connect().await.expect("a connection")))
 }
 
-/// Locks of all primaries, to each of which a client of a cluster connects by itself.
+/// Locks of all primaries; a client of a cluster connects to each of them separately.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cluster_is_reached_by_tls() {
     let servers = RedisCluster::start_tls(NEVER).await;
@@ -29,13 +29,14 @@ async fn a_cluster_is_reached_by_tls() {
     for number in 0..3 {
         turn(&client, &cluster::name_at(&servers, number)).await;
     }
-    // No authority that the platform knows signed the certificates, and no server of TLS speaks without.
+    // No authority that the platform knows signed the certificates, and a server with TLS refuses plain
+    // connections.
     refusal(&servers.url()).await;
     let plain = servers.url().replace("rediss-", "redis-");
     shown(&leasehold::connect(&plain).await.expect_err("the servers speak TLS"));
 }
 
-/// C22: a slot that moves, and one whose primary dies, are found by TLS too.
+/// C22: a moving slot, and a slot whose primary dies, are found by TLS too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_is_followed_by_tls() {
     let mut servers = RedisCluster::start_tls(SOON).await;
@@ -54,7 +55,7 @@ async fn a_slot_is_followed_by_tls() {
     assert!(after > before, "{after} after {before}");
 }
 
-/// The sentinels are asked by TLS, and the primary that they name; so is the next one.
+/// The sentinels, the primary that they name, and its successor are all reached by TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_primary_is_found_again_by_tls() {
     let mut sentinels = RedisSentinels::start_tls(SOON).await;
@@ -67,7 +68,7 @@ async fn a_primary_is_found_again_by_tls() {
     replicated(&sentinels.servers()[0], &name, 2);
     sentinels.server(0).kill();
     sentinels.until_replaced(0).await;
-    // Connections by TLS take a busy machine a while.
+    // On a busy machine, connections by TLS take a while.
     eventually("it is held, at its new primary", LIMIT, async || {
         guard.extend(MINUTE).await.is_ok()
     })

@@ -1,4 +1,4 @@
-//! Ways in, and ways to be kept out.
+//! Ways to connect, and refusals.
 
 use std::error::Error;
 use std::time::Instant;
@@ -7,10 +7,10 @@ use leasehold::LockClient;
 
 use super::{REQUEST_TIMEOUT, SLACK, fresh_name, patient};
 
-/// A password, which is shown nowhere.
+/// A password, which no output may show.
 pub(crate) const SECRET: &str = "pa55word-of-the-test";
 
-/// The client may take, release and wait.
+/// Asserts that the client can acquire, release and wait.
 pub(crate) async fn works(client: &LockClient) {
     let name = fresh_name();
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
@@ -20,7 +20,7 @@ pub(crate) async fn works(client: &LockClient) {
     next.expect("its turn comes").release().await.expect("an answer");
 }
 
-/// C49: clients behind different prefixes share a store, and nothing else. `url` has no parameters.
+/// C49: clients with different prefixes share a store, but no names. `url` has no parameters.
 pub(crate) async fn prefixes_keep_name_spaces_apart(url: &str) {
     let tag = fresh_name();
     let behind = async |prefix: &str| {
@@ -41,7 +41,8 @@ pub(crate) async fn prefixes_keep_name_spaces_apart(url: &str) {
     other.release().await.expect("it was held");
 }
 
-/// Why `url` lets nobody in. The error must come soon. A server that is too busy to answer is asked again.
+/// Returns the reason why `url` is refused. The error must arrive soon. A server that is too busy to answer is
+/// asked again.
 pub(crate) async fn refusal(url: &str) -> String {
     let mut tries = 5;
     loop {
@@ -56,7 +57,7 @@ pub(crate) async fn refusal(url: &str) -> String {
     }
 }
 
-/// Returns the texts of an error and its causes. No secret may be in it.
+/// Returns the texts of an error and its causes, and asserts that they contain no secret.
 pub(crate) fn shown(error: &dyn Error) -> String {
     let mut text = format!("{error:?} {error}");
     let mut source = error.source();

@@ -1,8 +1,8 @@
-//! Common checks of the fences of all servers.
+//! Checks of the fences of all servers.
 
 use leasehold::{Fence, FenceError, FencingToken};
 
-/// C35: a check compares, and remembers nothing. `fence` has seen nothing yet.
+/// C35: a check compares, and stores nothing. `fence` has seen no token yet.
 pub(crate) async fn check_remembers_nothing(fence: &dyn Fence) {
     let [earlier, later] = [5, 7].map(|token| FencingToken::new(token).expect("a token"));
     assert_eq!(fence.seen().await.expect("an answer"), None);

@@ -1,4 +1,4 @@
-//! Parts shared by the tests of all servers here: clients by URL, and the steps of the testkit.
+//! Shared parts of the tests on servers: clients by URL, and the steps of the testkit.
 
 mod access;
 mod fences;
@@ -14,17 +14,17 @@ pub(crate) use self::access::*;
 pub(crate) use self::fences::*;
 pub(crate) use self::pushes::*;
 
-/// The request time-out of an [`impatient`] client.
+/// Request time-out of an [`impatient`] client.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The request time-out of all other clients: far more than a loaded machine takes for an answer.
+/// Request time-out of all other clients: far more than a loaded machine needs for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Time that a loaded machine may add to a bound of the contract.
 pub(crate) const SLACK: Duration = Duration::from_secs(2);
 
-/// Returns the error of a try that the server refuses. It says that nothing was done, unless the machine stood still and
-/// the end of a try cut its last request short.
+/// Returns the error of a try that the server refuses. The error says that nothing was done, unless a pause of
+/// the machine cut the last request of the try short.
 pub(crate) async fn refused_for_sure(client: &LockClient, name: &str) -> BackendError {
     for _ in 0..10 {
         let refused = client.try_acquire(name).await;
@@ -36,7 +36,7 @@ pub(crate) async fn refused_for_sure(client: &LockClient, name: &str) -> Backend
     panic!("the outcome is unknown, again and again");
 }
 
-/// A client with connections of its own.
+/// Returns a client with its own connections.
 pub(crate) async fn client(url: &str) -> LockClient {
     client_of(leasehold::backend(url).await.expect("a connection"))
 }
@@ -45,7 +45,7 @@ pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
     LockClient::with_options(lock, ClientOptions::new().request_timeout(PATIENCE))
 }
 
-/// A client with connections of its own, for a test of how soon a call fails.
+/// Returns a client with its own connections, for a test of how soon a call fails.
 pub(crate) async fn impatient(url: &str) -> LockClient {
     let lock = leasehold::backend(url).await.expect("a connection");
     LockClient::with_options(lock, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))

@@ -1,4 +1,4 @@
-//! Grants that are pushed, and the server's time of them.
+//! Pushed grants, and the server's time of each.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,8 +7,8 @@ use leasehold::{DistributedLock, LockRequest};
 
 use super::fresh_name;
 
-/// P2: a grant that was pushed before "busy" is not taken for a later one, though the server's clock stepped back since.
-/// `set_newest` makes a token the newest of a lock.
+/// P2: a grant that was pushed before a "busy" does not count as a later one, even if the server's clock stepped
+/// back since. `set_newest` makes a token the newest of a lock.
 pub(crate) async fn busy_is_told_after_the_newest_grant(
     lock: &dyn DistributedLock,
     set_newest: impl Fn(&str, u128),

@@ -1,4 +1,4 @@
-//! Effects of one request that renews two holds on Redis servers.
+//! Effects of a request that renews two holds on Redis servers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use lock_testkit::Reply;
 
 use crate::support::MINUTE;
 
-/// Takes two locks for a minute; the requests to renew them for those TTLs.
+/// Acquires two locks for a minute; returns the requests that renew them for these TTLs.
 async fn held(
     locks: &Arc<dyn DistributedLock>,
     names: &[String; 2],
@@ -30,8 +30,8 @@ async fn renew(locks: &Arc<dyn DistributedLock>, renewals: &[Renewal]) {
     }
 }
 
-/// A hold goes on for longer than its counter is kept: a renewal makes the counter last anew. The longest TTL reaches from
-/// any hour of a day to its beginning. `cli` asks all servers of a name.
+/// A hold may outlive the lifetime of its counter: a renewal extends the counter. The longest TTL reaches from
+/// any hour of a day to the day's start. `cli` runs a command on all servers of a name.
 pub(crate) async fn counters_outlast_holds(
     locks: Arc<dyn DistributedLock>,
     names: [String; 2],
@@ -53,7 +53,7 @@ pub(crate) async fn counters_outlast_holds(
     }
 }
 
-/// Holds of one request last for a TTL each.
+/// Asserts that the holds of one request each last for their own TTL.
 pub(crate) async fn holds_last_for_their_own_ttls(
     locks: Arc<dyn DistributedLock>,
     names: [String; 2],
@@ -69,7 +69,7 @@ pub(crate) async fn holds_last_for_their_own_ttls(
     }
 }
 
-/// For how many milliseconds a key is there, on each server that has it.
+/// Returns the remaining ms of a key, on each server that has it.
 fn left(cli: impl Fn(&str, &[&str]) -> Vec<Reply>, key: &str) -> Vec<i64> {
     let left = cli(key, &["PTTL", key]);
     left.iter().map(Reply::integer).filter(|left| *left > 0).collect()

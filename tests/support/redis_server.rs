@@ -1,10 +1,10 @@
-//! A Redis server's view of its clients.
+//! State of clients on a Redis server.
 
 use lock_testkit::{RedisServer, eventually};
 
 use crate::support::LIMIT;
 
-/// Returns once no client has left anything that stays. Counters stay, and marks of withdrawn claims, until they
+/// Waits until no client has left anything permanent. Counters and marks of withdrawn claims stay until they
 /// expire. A queue and its companion end with their last waiter.
 pub(crate) async fn redis_until_nothing_is_left(server: &RedisServer) {
     for key in server.cli(&["KEYS", "*"]).array() {
@@ -19,7 +19,7 @@ pub(crate) async fn redis_until_nothing_is_left(server: &RedisServer) {
     .await;
 }
 
-/// Returns the number of connections of a kind, but those of sentinels. The connection that asks is a normal one.
+/// Counts the connections of a kind, except those of sentinels. The connection of this question is a normal one.
 pub(crate) fn redis_connections(server: &RedisServer, kind: &str) -> usize {
     let clients = server.cli(&["CLIENT", "LIST", "TYPE", kind]);
     clients.text().lines().filter(|client| !client.contains(" name=sentinel-")).count()

@@ -19,19 +19,19 @@ use tokio::sync::OnceCell;
 use crate::NEVER;
 use crate::support::{MINUTE, client, fresh_name, prefixes_keep_name_spaces_apart, renewed, works};
 
-/// The cluster of all tests that leave it as they found it.
+/// Returns the cluster of all tests that leave it unchanged.
 async fn shared() -> &'static RedisCluster {
     static SHARED: OnceCell<RedisCluster> = OnceCell::const_new();
     SHARED.get_or_init(|| RedisCluster::start(NEVER)).await
 }
 
-/// A fresh name whose slot the server `number` has.
+/// Returns a new name whose slot is on the server `number`.
 pub(crate) fn name_at(cluster: &RedisCluster, number: usize) -> String {
     let mut names = std::iter::repeat_with(fresh_name);
     names.find(|name| cluster.primary_of(name) == number).expect("each primary has names")
 }
 
-/// Returns once all holds were renewed. None must be lost meanwhile.
+/// Waits until all holds were renewed. None may be lost meanwhile.
 async fn all_renewed(guards: &[LockGuard]) {
     join_all(guards.iter().map(renewed)).await;
 }
@@ -55,7 +55,7 @@ impl Harness for Cluster {
 
 conformance_tests!(Cluster(shared().await));
 
-/// C31: the doctor looks at all primaries, and tells of each check once.
+/// C31: the doctor examines all primaries, and reports each check once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_all_primaries_are_examined() {
     let cluster = shared().await;
@@ -76,8 +76,8 @@ async fn c31_all_primaries_are_examined() {
     );
 }
 
-/// C31: one primary that is dead, or silent, is named, and hides nothing of the others. No listing leaves its locks out
-/// without a word.
+/// C31: a dead or silent primary is named, and hides nothing of the others. No listing leaves its locks out
+/// silently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_dead_primary_hides_no_other() {
     let mut cluster = RedisCluster::start(NEVER).await;
@@ -107,7 +107,7 @@ async fn c31_a_dead_primary_hides_no_other() {
     assert!(source.is_transient() && gone.iter().all(|address| text.contains(address)), "{text}");
 }
 
-/// C42: the runs of a lock are on its server, so that no other one hides them.
+/// C42: the runs of a lock are on its server, so that no other server hides them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c42_a_dead_primary_hides_no_run_of_another() {
     let mut cluster = RedisCluster::start(NEVER).await;
@@ -145,7 +145,7 @@ async fn p2_the_servers_of_a_cluster_are_no_quorum() {
     assert!(text.contains("by redis-cluster://"), "{text}");
 }
 
-/// C31: a client asks for a slot that moves, and a script asks who listens.
+/// C31: the client's requests for a moving slot, and the script's question for listeners.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_rights_that_only_a_cluster_takes_are_named() {
     let cluster = shared().await;
@@ -184,7 +184,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
-/// One host of the cluster is enough, be it a replica, and one that is away does no harm.
+/// One host of the cluster is enough, even a replica, and a host that is down does no harm.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_host_of_the_cluster_will_do() {
     let cluster = shared().await;
@@ -193,7 +193,7 @@ async fn any_host_of_the_cluster_will_do() {
     works(&client(&format!("redis-cluster://127.0.0.1:1,{replica}/0?protocol=resp3")).await).await;
 }
 
-/// C49: what would have no effect is refused, and a server that is no cluster is named.
+/// C49: parameters without effect are refused, and a server that is no cluster is named.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_urls_that_mean_no_cluster_are_refused() {
     let one = lock_testkit::RedisServer::start().await.addr();

@@ -13,15 +13,15 @@ use crate::support::{
     turn,
 };
 
-/// One slot moves at a time, on the cluster that all tests share.
+/// Lets one slot move at a time, on the cluster that all tests share.
 static MOVES: Mutex<()> = Mutex::const_new(());
 
 async fn cluster() -> (&'static RedisCluster, MutexGuard<'static, ()>) {
     (shared().await, MOVES.lock().await)
 }
 
-/// The key has gone before its slot: the server that it left says `ASK`, and the other wants to be asked so. Holds of
-/// that server are renewed together, those whose slot stays and those whose slot moves.
+/// The key has moved before its slot: its former server answers `ASK`, and the other server requires `ASKING`.
+/// Holds of that server are renewed together, with fixed and with moving slots.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_holds_are_renewed_while_their_slot_moves() {
     let (cluster, _moves) = cluster().await;
@@ -43,7 +43,8 @@ async fn c12_holds_are_renewed_while_their_slot_moves() {
     assert!(client.admin().inspect(&name).await.expect("an answer").holder().is_none());
 }
 
-/// While the keys of a lock are apart, it is neither taken nor given back; afterwards its waiters come in their turn.
+/// While the keys of a lock are on two servers, it is neither granted nor released; afterwards its waiters come
+/// in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_waiters_outlive_the_move_of_a_slot() {
     let (cluster, _moves) = cluster().await;
@@ -64,8 +65,8 @@ async fn c27_waiters_outlive_the_move_of_a_slot() {
     assert_eq!(cluster.primary_of(&name), 2);
 }
 
-/// A release that hands over deletes keys and reads them again, which a server refuses midway if their slot moves. So
-/// it is refused as a whole, and is asked again: nothing is lost, and nobody is told of a grant that there is not.
+/// A release that hands over deletes keys and reads them again, which a server refuses midway if their slot
+/// moves. So it is refused as a whole, and is sent again: nothing is lost, and no false grant is announced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_no_hand_over_is_left_half_done() {
     let (cluster, _moves) = cluster().await;
@@ -90,7 +91,7 @@ async fn c27_no_hand_over_is_left_half_done() {
     released(served(waiting).await).await;
 }
 
-/// A client that knows only where the slot was follows to where it is, and needs no second try for it.
+/// A client that knows only the former server of a slot follows to the new one, without a second try.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c18_one_attempt_finds_a_slot_that_moved() {
     let (cluster, _moves) = cluster().await;
@@ -103,7 +104,7 @@ async fn c18_one_attempt_finds_a_slot_that_moved() {
     released(guard).await;
 }
 
-/// C19: what a claim took before its slot moved is taken back where the slot is now.
+/// C19: a hold from before the move of its slot is taken back from the new server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_claim_is_withdrawn_after_its_slot_moved() {
     let (cluster, _moves) = cluster().await;
@@ -122,7 +123,7 @@ async fn c19_a_claim_is_withdrawn_after_its_slot_moved() {
     turn(&client, &name).await;
 }
 
-/// C24: a fence and what it protects share a slot by their tag.
+/// C24: a fence and its resource share a slot by their tag.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c24_a_fence_works_in_its_slot_and_names_what_is_in_another() {
     let cluster = shared().await;

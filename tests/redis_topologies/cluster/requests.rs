@@ -10,7 +10,7 @@ use super::{all_renewed, name_at, shared};
 use crate::NEVER;
 use crate::support::{client, fresh_name, held, patient, queued, released, served};
 
-/// A figure that the primaries tell, in sum.
+/// Returns a figure of the primaries, in sum.
 fn told(cluster: &RedisCluster, section: &str, figure: &str) -> u64 {
     let of = |server: &RedisServer| {
         let info = server.cli(&["INFO", section]);
@@ -57,7 +57,7 @@ async fn c12_a_silent_primary_costs_no_hold_of_another() {
     assert!(!guards[0].is_held(), "its server is silent for more than its TTL");
 }
 
-/// C26, C27: a waiter hears from the server that grants, so that one message hands a lock over.
+/// C26, C27: a waiter listens at the server that grants, so that one message hands a lock over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c27_a_lock_of_each_primary_is_handed_over_by_push() {
     let cluster = shared().await;

@@ -18,7 +18,7 @@ use crate::support::{
     MINUTE, client, fresh_name, held, prefixes_keep_name_spaces_apart, released, shown, turn, works,
 };
 
-/// The servers of all tests that leave them as they found them.
+/// Returns the servers of all tests that leave them unchanged.
 async fn shared() -> &'static RedisSentinels {
     static SHARED: OnceCell<RedisSentinels> = OnceCell::const_new();
     SHARED.get_or_init(|| RedisSentinels::start(NEVER)).await
@@ -43,7 +43,8 @@ impl Harness for Sentinel {
 
 conformance_tests!(Sentinel(shared().await));
 
-/// A primary that is well is replaced: it says that it is a replica now (`READONLY`), and its successor is asked.
+/// A healthy primary is replaced: it answers that it is a replica now (`READONLY`), and the client asks its
+/// successor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {
     let sentinels = RedisSentinels::start(NEVER).await;
@@ -58,7 +59,7 @@ async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {
     assert!(turn(&client, &name).await > token, "tokens grow");
 }
 
-/// C31: the doctor looks at the primary that sentinels name.
+/// C31: the doctor examines the primary that sentinels name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_primary_is_examined() {
     let findings = client(&shared().await.url()).await.admin().doctor().await.expect("an answer");
@@ -71,7 +72,7 @@ async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
-/// C49: databases are apart, and what means nothing is refused.
+/// C49: databases are separate, and meaningless parameters are refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_are_read_or_refused() {
     let url = shared().await.url();
@@ -91,7 +92,7 @@ async fn c49_parameters_are_read_or_refused() {
     }
 }
 
-/// A sentinel that is away does no harm.
+/// A sentinel that is down does no harm.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn any_sentinel_will_do() {
     let url = shared().await.url().replace("redis-sentinel://", "redis-sentinel://127.0.0.1:1,");

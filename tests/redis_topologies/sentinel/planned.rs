@@ -1,5 +1,5 @@
-//! A primary that is replaced though it is well, and stays a primary for its clients: for some seconds after each
-//! planned failover, and for longer where it is cut off from the sentinels.
+//! A healthy primary that is replaced, and stays a primary for its clients: for some seconds after each planned
+//! failover, and longer if it is cut off from the sentinels.
 
 use leasehold::LockClient;
 use leasehold::admin::{Finding, Health};
@@ -13,7 +13,7 @@ fn has(server: &RedisServer, name: &str) -> bool {
     server.cli(&["EXISTS", name]).integer() == 1
 }
 
-/// Replaces the first server, which stays a primary all the same; the number of its successor.
+/// Replaces the first server, which stays a primary; returns the number of its successor.
 async fn replaced(sentinels: &RedisSentinels) -> usize {
     sentinels.keep_a_primary(0);
     sentinels.fail_over().await;
@@ -23,11 +23,11 @@ async fn replaced(sentinels: &RedisSentinels) -> usize {
     successor
 }
 
-/// Returns once `client` takes its locks at `server`.
+/// Waits until `client` acquires its locks on `server`.
 async fn until_it_asks(client: &LockClient, server: &RedisServer) {
     eventually("it asks the new primary", LIMIT, async || {
         let name = fresh_name();
-        // The client may be between the two.
+        // The client may be between the two servers.
         let Ok(guard) = client.acquire(patient(&name)).await else { return false };
         let is_there = has(server, &name);
         let _ = guard.release().await;
@@ -36,7 +36,7 @@ async fn until_it_asks(client: &LockClient, server: &RedisServer) {
     .await;
 }
 
-/// No lock has two holders, and a hold that moved with the data goes on.
+/// Asserts that no lock has two holders, and that a hold that moved with the data goes on.
 async fn asks_the_successor(client: &LockClient, sentinels: &RedisSentinels, successor: usize) {
     let (former, successor) = (&sentinels.servers()[0], &sentinels.servers()[successor]);
     until_it_asks(client, successor).await;
@@ -63,7 +63,7 @@ async fn p2_a_primary_that_was_replaced_grants_nothing() {
     released(kept).await;
 }
 
-/// A sentinel that is cut off from the others names the former primary, and is the first to be asked.
+/// A sentinel that is cut off from the others names the former primary, and is asked first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_one_stale_sentinel_misleads_nobody() {
     let sentinels = RedisSentinels::start(NEVER).await;
@@ -81,7 +81,7 @@ async fn p2_one_stale_sentinel_misleads_nobody() {
     released(guard).await;
     asks_the_successor(&before, &sentinels, successor).await;
 
-    // C31: it is told, and so is a primary that goes on without its replicas.
+    // C31: the doctor reports it, and also a primary that continues without its replicas.
     let findings = doctor(&after).await;
     let disagree = findings.iter().find(|finding| finding.check == "sentinels").expect("it looks");
     assert!(disagree.health == Health::Risk && disagree.seen.contains("disagree"), "{disagree}");
@@ -99,7 +99,7 @@ fn health(findings: &[Finding], check: &str) -> Health {
     findings.iter().find(|finding| finding.check == check).expect("it looks").health
 }
 
-/// C31: what a user of the sentinels needs, and no more.
+/// C31: the rights that a user of the sentinels needs, and no more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_of_the_sentinels_needs_the_rights_that_the_docs_name() {
     let sentinels = RedisSentinels::start(NEVER).await;
@@ -118,7 +118,8 @@ async fn a_user_of_the_sentinels_needs_the_rights_that_the_docs_name() {
     assert!(text.contains("+sentinel|master") && !text.contains(SECRET), "{text}");
 }
 
-/// Nobody says that the primary was replaced: one that is well goes on, and one that may have lost its data does not.
+/// Without a report that the primary was replaced, a healthy one continues, and one that may have lost its data
+/// does not.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hiccup_while_the_sentinels_are_away_costs_no_hold() {
     let mut sentinels = RedisSentinels::start(NEVER).await;
