@@ -1,4 +1,4 @@
-//! Asks once for a lock.
+//! One request for a lock.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::standing::Standing;
 use crate::store::Store;
 use crate::written::Written;
 
-/// Number of tries to create a node: the parent may be missing, and the server may remove it once more.
+/// Number of tries to create a node: its parent may be missing, and the server may remove the parent again.
 const TRIES: usize = 3;
 
 /// One request for a lock.
@@ -47,7 +47,7 @@ impl Store {
         };
         let lock = self.root.lock(&claim.name);
         let ask = Ask { store: self, claim, session, lock, asked };
-        // C14: a try says "busy" of the present. A waiter takes a place, behind which it is told.
+        // C14: a try reports "busy" of the present. A waiter takes a place, from which it is woken.
         let queue = match waiter {
             Some(_) => self.queue(&ask.session, &ask.lock).await?,
             None => self.fresh_queue(&ask.session, &ask.lock).await?,
@@ -60,7 +60,7 @@ impl Store {
             (Standing::Behind(_) | Standing::Full, None) => ask.busy(&queue).await,
             (standing, waiter) => {
                 let fits = matches!(standing, Standing::Fits(_));
-                // C36: others may come in between, who would take slots that are written too early for theirs.
+                // C36: other claims may come in between, and would take slots that are written too early.
                 ask.enter(fits && claim.kind.slots() == 0, waiter).await
             }
         }
@@ -68,7 +68,7 @@ impl Store {
 }
 
 impl Ask<'_> {
-    /// Makes the claim's node, as a hold or as a place in the queue.
+    /// Creates the claim's node, as a hold or as a place in the queue.
     async fn enter(
         &self,
         is_held: bool,
@@ -79,7 +79,7 @@ impl Ask<'_> {
         let Some(at) = queue.entries().iter().position(own) else {
             return Err(overtaken("the claim was ended"));
         };
-        // C16: an earlier request, whose reply was lost, has made one too.
+        // C16: an earlier request, whose reply was lost, has also created a node.
         if queue.place(self.claim.owner) != Some(at) {
             self.store.delete(&self.session, &path).await?;
             return Err(overtaken("an earlier request of the claim was carried out"));
@@ -93,7 +93,7 @@ impl Ask<'_> {
         Ok(attempt)
     }
 
-    /// Takes the lock if it is the turn of the claim, whose node is there; waits if not.
+    /// Acquires the lock if it is the turn of the claim, whose node exists; otherwise waits.
     async fn stand(
         &self,
         queue: &Queue,
@@ -124,11 +124,11 @@ impl Ask<'_> {
         self.store.standing(session, &self.lock, queue, own).await
     }
 
-    /// The refusal of a claim beside those of another number of permits. A claim that was withdrawn is refused as such
-    /// (C19): the model of all stores looks for that first.
+    /// Returns the error of a claim that meets another number of permits. A withdrawn claim gets the error of its
+    /// withdrawal instead (C19), which the model of all stores checks first.
     async fn conflict(&self, held: u16) -> BackendError {
         let (client, mark) = (self.session.client(), self.store.root.mark(self.claim.owner));
-        // The mark may have been left by way of another member.
+        // Another client may have left the mark through another member.
         let (sync, read) = (client.sync(&mark), client.check_stat(&mark));
         match tokio::join!(sync, read) {
             (Ok(()) | Err(Error::NoNode), Ok(None)) => {
@@ -139,14 +139,14 @@ impl Ask<'_> {
         }
     }
 
-    /// Makes the claim's node, and reads who else has a claim then.
+    /// Creates the claim's node, and then reads the other claims.
     async fn create(&self, is_held: bool) -> Result<(String, FencingToken, Queue), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
         let ttl = self.claim.ttl.as_duration();
         for _ in 0..TRIES {
             let floor = self.store.floors.get(&self.session).await?;
             self.store.claims.asked(&self.claim.name, owner, &self.session, ttl);
-            // Both are on their way before the first is answered.
+            // Both requests are sent before the first answer.
             let made = self.creation(&client, &floor.path, is_held);
             let made = made.map_err(|error| self.session.failed(error))?;
             let read = client.list_children(&self.lock);
@@ -169,7 +169,7 @@ impl Ask<'_> {
         Err(overtaken("the lock's node was removed"))
     }
 
-    /// One transaction: it checks the floor and that the claim is not withdrawn, and makes the node.
+    /// Builds one transaction: it checks the floor and that the claim is not withdrawn, and creates the node.
     fn creation<'a>(
         &self,
         client: &'a Client,
@@ -183,7 +183,8 @@ impl Ask<'_> {
         let mut write = client.new_multi_writer();
         let mark = store.root.mark(owner);
         write.add_check_version(floor, -1)?;
-        // C19: there is no check that a node is not there. A transaction that makes one and deletes it fails if it is.
+        // C19: ZooKeeper cannot check that a node is missing. A transaction that creates and deletes it fails if
+        // it exists.
         write.add_create(&mark, &[], &CreateMode::Ephemeral.with_acls(store.acls))?;
         write.add_delete(&mark, None)?;
         let text = if is_held { self.held_text(&Slots::NONE) } else { self.waits_text() };
@@ -193,7 +194,7 @@ impl Ask<'_> {
         Ok(write.commit())
     }
 
-    /// Makes good what a creation lacked; an error if that is not possible.
+    /// Creates the missing node after a failed creation; an error if that is impossible.
     async fn mend(&self, error: MultiWriteError) -> Result<(), BackendError> {
         match error {
             MultiWriteError::OperationFailed { index: 0, source: Error::NoNode } => {
@@ -207,7 +208,7 @@ impl Ask<'_> {
                 self.store.make_folders(&self.session).await
             }
             MultiWriteError::OperationFailed { index: 3, source: Error::NoNode } => {
-                // The server removes it some time after the last claim is gone.
+                // The server removes the parent some time after the last claim is gone.
                 let options = CreateMode::Container.with_acls(self.store.acls);
                 match self.session.client().create(&self.lock, &[], &options).await {
                     Ok(_) | Err(Error::NodeExists) => Ok(()),
@@ -219,14 +220,14 @@ impl Ask<'_> {
         }
     }
 
-    /// Asks for the transaction that made this node, which the server's answer to the creation lacked.
+    /// Reads the id of the transaction that created this node, which the answer to the creation lacked.
     async fn made(&self, path: &str) -> Result<i64, BackendError> {
         let stat = self.session.client().check_stat(path).await;
         let stat = stat.map_err(|error| self.session.failed(error))?;
         stat.map(|stat| stat.czxid).ok_or_else(|| overtaken("the claim was ended"))
     }
 
-    /// The claim's node is there.
+    /// Handles a claim whose node exists already.
     async fn found(
         &self,
         queue: &Queue,
@@ -239,7 +240,7 @@ impl Ask<'_> {
         if !is_held || at >= queue.front() {
             return self.stand(queue, at, (node, is_held), waiter).await;
         }
-        // A read may be old: a check is carried out by most members.
+        // A read may be old: a majority carries out a check.
         let client = self.session.client();
         let mut check = client.new_multi_writer();
         let checked = check.add_check_version(&node.path, -1);
@@ -251,7 +252,7 @@ impl Ask<'_> {
         }
     }
 
-    /// The claim's first node, and whether it is written that it holds; `None` if it is gone.
+    /// Returns the claim's first node, and true if its data says that it holds; `None` if it is gone.
     async fn own_node(&self, queue: &Queue) -> Result<Option<(Node, bool)>, BackendError> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
@@ -261,7 +262,7 @@ impl Ask<'_> {
         Ok(Some((Node { path, token, slots }, is_held)))
     }
 
-    /// Writes that the claim holds, which it does from then on: its turn has come.
+    /// Writes that the claim holds, which makes it a hold: its turn has come.
     pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
         self.write(&node.path, &self.held_text(&node.slots)).await?;
         Ok(self.granted(node))
@@ -293,7 +294,7 @@ impl Ask<'_> {
     ) -> Result<Attempt, BackendError> {
         let (store, session) = (self.store, &self.session);
         let mut contention = store.contention(session, &self.lock, queue, self.asked).await?;
-        // The names of the nodes do not tell if a claim on permits holds already.
+        // The names of the nodes do not show which claims on permits already hold.
         let is_known = self.claim.kind.slots() == 0;
         contention.position = is_known.then_some(at.saturating_sub(queue.front()) as u64);
         let task = store.wake_in_turn(self.claim, session, &node, waiter);

@@ -1,4 +1,4 @@
-//! The trait's operations.
+//! The operations of the trait.
 
 use std::fmt;
 use std::pin::Pin;
@@ -18,15 +18,15 @@ use crate::error::BACKEND;
 use crate::options::{Target, ZooKeeperOptions};
 use crate::store::Store;
 
-/// Age of a hold at which its node is watched: most holds are over by then, and cost the server nothing.
+/// Age at which a hold's node is watched: most holds are over by then, and cost the server nothing.
 const WATCHED_AFTER: Duration = Duration::from_millis(100);
 
-/// Pause before a watch is set again that could not be set.
+/// Pause before a failed watch is set again.
 const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Locks in one ZooKeeper ensemble.
 ///
-/// Clones share their sessions, one for each TTL, each with a connection. See the documentation of the crate for what it
+/// Clones share their sessions, one for each TTL, each with a connection. The documentation of the crate has the
 /// guarantees.
 #[derive(Clone)]
 pub struct ZooKeeperBackend {
@@ -34,12 +34,13 @@ pub struct ZooKeeperBackend {
 }
 
 impl ZooKeeperBackend {
-    /// Connects to the ensemble at `url`, and makes sure that a member answers. For the form of the URL see
-    /// [`ZooKeeperOptions::new`].
+    /// Connects to the ensemble at `url`, and waits for the answer of a member. [`ZooKeeperOptions::new`]
+    /// describes the URL.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it may hold a password.
-    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
+    ///   password.
+    /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
@@ -115,13 +116,13 @@ impl DistributedLock for ZooKeeperBackend {
     }
 }
 
-/// Looks at a hold's node: the time to wait for before the next look, or `None` if the node is gone.
+/// Looks at a hold's node: returns the event to wait for before the next look, or `None` if the node is gone.
 async fn next_look(
     store: &Weak<Store>,
     owner: OwnerId,
 ) -> Option<Pin<Box<dyn Future<Output = ()> + Send>>> {
     let later = || Box::pin(sleep(WATCH_AGAIN));
-    // Nobody can tell any more, or not now: the deadline decides.
+    // The state cannot be read now: the deadline decides.
     let Some(store) = store.upgrade() else { return Some(later()) };
     let Some(node) = store.claims.held_node(owner) else { return Some(later()) };
     let Ok(session) = store.sessions.common().await else { return Some(later()) };
@@ -137,7 +138,7 @@ async fn next_look(
         Ok((Some(_), watcher)) => Some(Box::pin(async move {
             watcher.changed().await;
         })),
-        // A hold may have moved to another session.
+        // The hold may have moved to another session.
         Ok((None, _)) if store.claims.held_node(owner).as_ref() == Some(&node) => None,
         Ok((None, _)) => Some(later()),
         Err(error) => {

@@ -10,19 +10,19 @@ use tokio::task::JoinHandle;
 
 use crate::sessions::Session;
 
-/// A claim of this client: held, waiting, or asked for.
+/// A claim of this client: held, waiting, or requested.
 pub(crate) struct Own {
     pub(crate) name: LockName,
-    /// The session that its node is on.
+    /// Session of its node.
     pub(crate) session: Arc<Session>,
-    /// `None` until the server told that the node was made.
+    /// `None` until the server has confirmed the node.
     pub(crate) node: Option<Node>,
     pub(crate) is_held: bool,
-    /// The session lives on, so the client itself deletes the node then.
+    /// End of the claim. The session lives on, so the client itself then deletes the node.
     pub(crate) until: Moment,
-    /// Set while the node is moved to another session.
+    /// True while the node is moved to another session.
     pub(crate) is_moving: bool,
-    /// Set once nobody renewed it in time: its node is being deleted.
+    /// True once it was not renewed in time: its node is being deleted.
     pub(crate) is_over: bool,
     waiting: Option<Waiting>,
 }
@@ -32,11 +32,11 @@ pub(crate) struct Own {
 pub(crate) struct Node {
     pub(crate) path: String,
     pub(crate) token: FencingToken,
-    /// The slots of a hold that is one of n.
+    /// Slots of a hold of permits.
     pub(crate) slots: Slots,
 }
 
-/// The task that wakes a waiter, and the last that was told to the waiter.
+/// The task that wakes a waiter, and the last time at which its place was seen.
 struct Waiting {
     task: JoinHandle<()>,
     seen: Moment,
@@ -58,7 +58,7 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A request for the claim is about to be sent on `session`.
+    /// Notes that a request for the claim is about to be sent on `session`.
     pub(crate) fn asked(
         &self,
         name: &LockName,
@@ -82,7 +82,7 @@ impl Claims {
         self.lock().insert(owner, own);
     }
 
-    /// The claim holds the lock. The node may have been found, by a request on `session`.
+    /// Notes that the claim holds the lock. A request on `session` may have found the node.
     pub(crate) fn held(
         &self,
         name: &LockName,
@@ -107,7 +107,7 @@ impl Claims {
         own.last_until(until);
     }
 
-    /// The claim waits: `task` wakes it.
+    /// Notes that the claim waits, and that `task` wakes it.
     pub(crate) fn waits(
         &self,
         owner: OwnerId,
@@ -122,14 +122,14 @@ impl Claims {
         }
     }
 
-    /// The waiter's place was seen.
+    /// Notes that the waiter's place was seen.
     pub(crate) fn seen(&self, owner: OwnerId) {
         if let Some(waiting) = self.lock().get_mut(&owner).and_then(|own| own.waiting.as_mut()) {
             waiting.seen = SystemClock.now();
         }
     }
 
-    /// The answer to a waiter whose place was seen within the last second, and is looked after. Its place lasts.
+    /// Answers a waiter whose place was seen within the last second, and has a task. Extends the place.
     pub(crate) fn waiting(&self, owner: OwnerId, ttl: Duration) -> Option<Contention> {
         let (mut claims, now) = (self.lock(), SystemClock.now());
         let own = claims.get_mut(&owner).filter(|own| !own.is_held)?;
@@ -139,28 +139,29 @@ impl Claims {
         is_fresh.then(|| waiting.contention.clone())
     }
 
-    /// The session of a claim.
+    /// Returns the session of a claim.
     pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
         self.lock().get(&owner).map(|own| own.session.clone()).filter(|session| !session.is_over())
     }
 
-    /// The node of a claim, if it holds its lock.
+    /// Returns the node of a claim, if it holds its lock.
     pub(crate) fn held_node(&self, owner: OwnerId) -> Option<Node> {
         self.lock().get(&owner).filter(|own| own.is_held)?.node.clone()
     }
 
-    /// The time that the hold of this client with this node lasts.
+    /// Returns the remaining time of this client's hold.
     pub(crate) fn left(&self, owner: OwnerId) -> Option<Duration> {
         let claims = self.lock();
         claims.get(&owner).map(|own| SystemClock.now().until(own.until))
     }
 
-    /// The claim is over.
+    /// Forgets a claim that has ended.
     pub(crate) fn forget(&self, owner: OwnerId) {
         self.lock().remove(&owner);
     }
 
-    /// The claims that nobody renewed in time, with the lock and the node of each. They are over from now on.
+    /// Returns the claims that were not renewed in time, with the lock and the node of each, and marks them as
+    /// over.
     pub(crate) fn expired(&self) -> Vec<(OwnerId, LockName, Option<Node>)> {
         let (now, mut expired) = (SystemClock.now(), Vec::new());
         for (owner, own) in &mut *self.lock() {
@@ -172,7 +173,7 @@ impl Claims {
         expired
     }
 
-    /// The node of an expired claim is gone.
+    /// Notes that the node of an expired claim is gone.
     pub(crate) fn ended(&self, owner: OwnerId) {
         let mut claims = self.lock();
         if claims.get(&owner).is_some_and(|own| own.is_over) {
@@ -191,7 +192,7 @@ impl Claims {
 }
 
 impl Own {
-    /// Lets the claim last until this moment at least.
+    /// Extends the claim until this time at least.
     pub(crate) fn last_until(&mut self, until: Moment) {
         if until.has_reached(self.until) {
             self.until = until;

@@ -1,4 +1,4 @@
-//! Looks at the live ensemble for what endangers locks.
+//! Examines the live ensemble for dangers to locks.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Store {
         Ok(vec![members, longest, self.rights(prefix).await])
     }
 
-    /// Takes a lock that nobody else uses, and gives it back.
+    /// Acquires a lock that nobody else uses, and releases it.
     async fn rights(self: &Arc<Self>, prefix: &str) -> Finding {
         let claim = match probe(prefix) {
             Ok(claim) => claim,

@@ -1,4 +1,4 @@
-//! Ends claims: their nodes are deleted.
+//! Ends claims by deleting their nodes.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::{Found, Store};
 
-/// For how long a mark stays: for longer than it must.
+/// Lifetime of a mark: longer than required.
 const MARK_LASTS: Duration = WITHDRAWAL_REMEMBERED.saturating_add(Duration::from_secs(10));
 
 impl Store {
@@ -38,7 +38,7 @@ impl Store {
         Ok(if is_released { Release::Released } else { Release::NotHeld })
     }
 
-    /// The node of the owner's hold, which another client may have made.
+    /// Returns the node of the owner's hold, which another client may have created.
     pub(crate) async fn hold_of(
         &self,
         session: &Session,
@@ -60,7 +60,7 @@ impl Store {
     ) -> Result<(), BackendError> {
         self.ensure_kept();
         let session = self.sessions.common().await?;
-        // C19: once the marks are there, nothing of the claims comes any more.
+        // C19: once the marks exist, no later request of the claims succeeds.
         try_join_all(owners.iter().map(|owner| self.mark(&session, *owner))).await?;
         let lock = self.root.lock(name);
         self.delete_all(&session, &lock, owners).await?;
@@ -81,7 +81,7 @@ impl Store {
         try_join_all(paths.iter().map(|path| self.delete(session, path))).await.map(drop)
     }
 
-    /// Leaves the mark that the claim of `owner` was withdrawn.
+    /// Leaves the mark of the withdrawn claim of `owner`.
     async fn mark(&self, session: &Session, owner: OwnerId) -> Result<(), BackendError> {
         let path = self.root.mark(owner);
         let until = SystemClock.now().after(MARK_LASTS);
@@ -98,14 +98,14 @@ impl Store {
         }
     }
 
-    /// Deletes the marks that need not be kept.
+    /// Deletes the marks that have expired.
     pub(crate) async fn delete_old_marks(&self, session: &Session) {
         let now = SystemClock.now();
         let old: Vec<String> = {
             let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
             marks.extract_if(|_, until| now.has_reached(*until)).map(|(path, _)| path).collect()
         };
-        // One that stays ends with the session.
+        // A mark that stays ends with the session.
         let client = session.client();
         join_all(old.iter().map(|path| client.delete(path, None))).await;
     }
@@ -122,7 +122,7 @@ impl Store {
             .map(async |(path, holder)| Ok(self.delete(&session, &path).await?.then_some(holder)));
         let ended = try_join_all(ended).await?;
         match ended.iter().any(Option::is_none) {
-            // The next try sees who is left.
+            // The next try sees the remaining holders.
             true => Err(crate::error::overtaken("a holder went by itself")),
             false => Ok(ended.into_iter().flatten().collect()),
         }

@@ -1,4 +1,4 @@
-//! Meaning of the client library's errors: was it done, and may a retry help?
+//! Maps errors of the client library: was the request applied, and may a retry help?
 
 use lock_core::{BackendError, Outcome};
 use zookeeper_client::Error;
@@ -34,7 +34,7 @@ fn text(error: &Error) -> String {
     error.to_string()
 }
 
-/// Returns true if no request on this session will be answered any more.
+/// Returns true if the session will answer no request any more.
 pub(crate) fn ends_session(error: &Error) -> bool {
     matches!(
         error,
@@ -47,7 +47,8 @@ pub(crate) fn ends_session(error: &Error) -> bool {
     )
 }
 
-/// Another request came in between, so that this one did nothing. The next try sees what that request did.
+/// Error of a request that did nothing, because another one came in between. The next try sees the result of that
+/// one.
 pub(crate) fn overtaken(what: &'static str) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, "another request came in between", what)
 }

@@ -1,9 +1,10 @@
-//! The floor of a store's tokens: a token is the floor plus the id of the transaction that made the claim's node.
+//! The floor of a store's tokens: a token is the floor plus the id of the transaction that created the claim's
+//! node.
 //!
 //! Transaction ids alone begin at 1 in each ensemble, far below the tokens of other stores, which are times in
-//! microseconds. The floor is the time in microseconds at which locks were first used in the ensemble, so that tokens are
-//! above those of other stores and of earlier ensembles (C22). It is the name of a node: each transaction that grants
-//! checks that the node is there.
+//! microseconds. The floor is the time in microseconds at which locks were first used in the ensemble, so that
+//! tokens are greater than those of other stores and of earlier ensembles (C22). The floor is the name of a node:
+//! each transaction that grants checks that the node exists.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,12 +19,12 @@ use crate::sessions::Session;
 #[derive(Debug)]
 pub(crate) struct Floor {
     value: u64,
-    /// The node whose name it is.
+    /// The node with this name.
     pub(crate) path: String,
 }
 
 impl Floor {
-    /// The token of the claim whose node this transaction made.
+    /// Returns the token of the claim whose node this transaction created.
     pub(crate) fn token(&self, transaction: i64) -> Result<FencingToken, BackendError> {
         let token = FencingToken::new(self.value + transaction.unsigned_abs());
         token.map_err(|_| BackendError::refusal(BACKEND, "the transaction ids are used up"))
@@ -42,7 +43,7 @@ impl Floors {
         Self { path, acls, current: Mutex::default() }
     }
 
-    /// The floor, which is read when it is first needed.
+    /// Returns the floor; reads it at the first call.
     pub(crate) async fn get(&self, session: &Session) -> Result<Arc<Floor>, BackendError> {
         let known = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some(floor) = known {
@@ -53,14 +54,14 @@ impl Floors {
         Ok(floor)
     }
 
-    /// Lets the floor be read anew when it is next needed.
+    /// Forgets the floor, so that the next use reads it again.
     pub(crate) fn forget(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Reads the floor, and writes it if it is missing.
     async fn read(&self, session: &Session) -> Result<Floor, BackendError> {
-        // Each client that came in between has written a good one.
+        // Fails only if other clients changed the floor each time.
         for _ in 0..3 {
             let client = session.client();
             let (sync, read) = (client.sync(&self.path), client.list_children(&self.path));
@@ -83,7 +84,7 @@ impl Floors {
         Err(overtaken("the floor of tokens was not written"))
     }
 
-    /// Writes the floor in one transaction with its parent, so that there is one.
+    /// Writes the floor in one transaction with its parent, so that there is only one.
     async fn write(&self, session: &Session, has_parent: bool) -> Result<Floor, Error> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let floor = self.floor(u64::try_from(now.as_micros()).unwrap_or(u64::MAX));

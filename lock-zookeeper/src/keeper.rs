@@ -1,4 +1,4 @@
-//! The task that ends what nobody renews: claims, marks, sessions.
+//! The task that ends unrenewed claims, old marks and unused sessions.
 
 use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
@@ -11,14 +11,14 @@ use tokio::time::{sleep, timeout};
 
 use crate::store::Store;
 
-/// Interval of the keeper's looks. A claim that ends by itself lasts for so much longer.
+/// Interval of the keeper's looks, and longest delay of a claim that expires.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Longest time of one look.
 const LOOK_LIMIT: Duration = Duration::from_secs(5);
 
 impl Store {
-    /// Starts the task, or starts it again if it has ended, or its runtime has.
+    /// Starts the task, also if it or its runtime has ended.
     ///
     /// Safety does not depend on it: no hold is believed in for longer than its TTL.
     pub(crate) fn ensure_kept(self: &Arc<Self>) {
@@ -45,7 +45,7 @@ impl Store {
                     Some(node) => self.delete(&session, &node.path).await.map(drop),
                     None => self.delete_all(&session, &self.root.lock(&name), &[owner]).await,
                 };
-                // Else it is tried again.
+                // After a failure the next look tries again.
                 if deleted.is_ok() {
                     self.claims.ended(owner);
                 }
@@ -65,7 +65,7 @@ async fn keep(store: Weak<Store>) {
         if !store.has_work() {
             return;
         }
-        // A failure is tried again.
+        // After a failure the next look tries again.
         let _ = timeout(LOOK_LIMIT, store.look_after()).await;
     }
 }

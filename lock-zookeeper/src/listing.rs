@@ -1,4 +1,4 @@
-//! Looks at locks from outside.
+//! Reads the state of locks, for operators.
 
 use futures_util::future::try_join_all;
 use lock_core::{BackendError, Holder, LockName, LockState};
@@ -9,13 +9,13 @@ use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::{Found, Store};
 
-/// Number of looks at a holder that goes in between.
+/// Number of looks if holders go in between.
 const LOOKS: usize = 5;
 
-/// Number of locks that are read at once for a listing.
+/// Number of locks that a listing reads at once.
 const AT_ONCE: usize = 64;
 
-/// A lock as it was read.
+/// The state of a lock, as it was read.
 pub(crate) struct Seen {
     /// The node of each hold, and the holder.
     pub(crate) holders: Vec<(String, Holder)>,
@@ -30,7 +30,7 @@ impl Store {
         Ok(LockState::new(name.clone(), holders, Some(waiters)))
     }
 
-    /// Reads the holders of a lock, and counts those who wait.
+    /// Reads the holders of a lock, and counts its waiters.
     pub(crate) async fn seen(
         &self,
         session: &Session,
@@ -44,13 +44,13 @@ impl Store {
                 let path = format!("{lock}/{}", entry.child);
                 let Some(found) = self.find(session, &path).await? else { return Ok(None) };
                 if entry.owner.is_some() && found.waits() {
-                    // Its turn may have come, and it has not taken it yet.
+                    // Its turn may have come, but it does not hold yet.
                     return Ok(Some(None));
                 }
                 let holder = self.shown(session, entry, &found).await?;
                 Ok::<_, BackendError>(Some(Some((path, holder))))
             });
-            // If one is gone, so that another may hold in its place, all are read anew.
+            // If one is gone, another may hold in its place, so all are read again.
             let shown: Option<Vec<_>> = try_join_all(shown).await?.into_iter().collect();
             if let Some(shown) = shown {
                 let holders: Vec<_> = shown.into_iter().flatten().collect();
@@ -61,7 +61,7 @@ impl Store {
         Err(overtaken("the holders change too fast to be seen"))
     }
 
-    /// The holder with this node, as operators see it.
+    /// Returns the holder with this node, in the form for operators.
     async fn shown(
         &self,
         session: &Session,
@@ -81,7 +81,7 @@ impl Store {
         })
     }
 
-    /// The locks that are held and whose names start with `prefix`.
+    /// Returns the held locks whose names start with `prefix`.
     pub(crate) async fn list(
         &self,
         prefix: &str,

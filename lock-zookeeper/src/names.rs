@@ -9,16 +9,16 @@
 use lock_core::{LockName, OwnerId};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Characters of names that stand as they are. ZooKeeper takes neither `.` nor `..` as a node, and no character beyond
-/// the first plane.
+/// Characters of names that are not encoded. ZooKeeper refuses the nodes `.` and `..`, and characters beyond the
+/// first plane.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b':');
 
-/// The node below which everything of ours is.
+/// The node above all nodes of the locks.
 #[derive(Clone, Debug)]
 pub(crate) struct Root(String);
 
 impl Root {
-    /// A root, without its first slash. The error says why it cannot be one.
+    /// Creates a root, without its first slash. The error says why it cannot be one.
     pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
         let root = root.trim_matches('/');
         let is_good = |c: char| c.is_ascii_alphanumeric() || "-_:.".contains(c);
@@ -49,18 +49,18 @@ impl Root {
         format!("{}/withdrawn", self.0)
     }
 
-    /// The parent of all claims on a lock.
+    /// Returns the parent of all claims on a lock.
     pub(crate) fn lock(&self, name: &LockName) -> String {
         // C2: injective; a name is data.
         format!("{}/{}", self.locks(), utf8_percent_encode(name.as_str(), ENCODED))
     }
 
-    /// The mark that the claim of `owner` was withdrawn.
+    /// Returns the mark of the withdrawn claim of `owner`.
     pub(crate) fn mark(&self, owner: OwnerId) -> String {
         format!("{}/{}", self.marks(), owner.expose())
     }
 
-    /// The lock of a child of [`locks`](Self::locks); `None` if no client of locks has made it.
+    /// Returns the lock of a child of [`locks`](Self::locks); `None` if it is not a node of ours.
     pub(crate) fn read(&self, child: &str) -> Option<LockName> {
         let name = LockName::new(percent_decode_str(child).decode_utf8().ok()?).ok()?;
         (self.lock(&name).rsplit('/').next() == Some(child)).then_some(name)
@@ -99,7 +99,7 @@ mod tests {
         }
     }
 
-    /// Two names share no node, a node tells its name, and roots are good or refused.
+    /// Two names share no node, a node shows its name, and each root is good or refused.
     #[test]
     fn fuzz_names() {
         const WORDS: &[&str] = &["a", "/", "%", "%2F", "%25", ".", "..", "zookeeper", "-", "ü"];

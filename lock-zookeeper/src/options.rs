@@ -9,7 +9,7 @@ use percent_encoding::percent_decode_str;
 use crate::backend::ZooKeeperBackend;
 use crate::names::Root;
 
-/// The root of a URL that names none.
+/// Root of a URL without one.
 const DEFAULT_ROOT: &str = "leasehold";
 
 /// Options to reach a ZooKeeper ensemble, and the place of locks in it. A URL alone is enough.
@@ -19,7 +19,7 @@ pub struct ZooKeeperOptions {
     url: String,
 }
 
-/// Result of the options.
+/// The options, read and checked.
 #[derive(Clone)]
 pub(crate) struct Target {
     /// The members in the form of the client library: `host:port,host:port`.
@@ -30,22 +30,24 @@ pub(crate) struct Target {
 }
 
 impl ZooKeeperOptions {
-    /// The ensemble at `url`: `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`. User, password and root are
-    /// percent-decoded. Name all members, so that the locks outlive the loss of one.
+    /// Creates options for the ensemble at `url`:
+    /// `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`. User, password and root are
+    /// percent-decoded. Name all members, so that the locks survive the loss of one.
     ///
-    /// All our nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
-    /// With a user our nodes are for this user alone, by the scheme `digest`; else for everybody.
+    /// All nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
+    /// With a user, only this user may use the nodes, by the scheme `digest`; without one, everybody may.
     ///
-    /// The URL takes no parameters; `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
+    /// The URL takes no parameters. `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into() }
     }
 
-    /// Connects, and makes sure that a member answers.
+    /// Connects, and waits for the answer of a member.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. It is not repeated in the text, since it may hold a password.
-    /// - [`LockError::Backend`] if no member can be reached, or we are refused.
+    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
+    ///   password.
+    /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
@@ -55,7 +57,7 @@ impl ZooKeeperOptions {
 
     fn target(&self) -> Result<Target, LockError> {
         let parameters = UrlParameters::of(&self.url);
-        // C49: there are none, and what is misspelt must not become a part of the root.
+        // C49: there are none, and a misspelt one must not become a part of the root.
         parameters.refuse_unknown()?;
         let rest = parameters.base().strip_prefix("zookeeper://").ok_or_else(malformed)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -97,7 +99,7 @@ fn malformed() -> LockError {
     unusable("it is not of the form zookeeper://[user:password@]host[:port][,host[:port]…][/root]")
 }
 
-/// The URL is not repeated: it may hold a password.
+/// Error of an unusable URL, without the URL, which may hold a password.
 fn unusable(reason: &str) -> LockError {
     LockError::Config { message: format!("the ZooKeeper URL cannot be used: {reason}") }
 }
@@ -147,7 +149,7 @@ mod tests {
         assert!(!shown.contains("secret"), "{shown}");
     }
 
-    /// A URL is taken, or refused by a typed error that shows no part of its password.
+    /// Each URL is accepted, or refused by a typed error that shows no part of its password.
     #[test]
     fn fuzz_urls() {
         lock_fuzz::check(|(choice, parts)| {

@@ -1,4 +1,4 @@
-//! The claims on one lock, in their order.
+//! The claims on one lock, in order.
 
 use lock_core::{Kind, OwnerId, Permits};
 
@@ -8,15 +8,16 @@ const OWNER: usize = 32;
 /// A claim on a lock: a child of the lock's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The name of the node.
+    /// Name of the node.
     pub(crate) child: String,
-    /// `None` if no client of locks has made the node.
+    /// `None` if the node is not one of ours.
     pub(crate) owner: Option<OwnerId>,
     pub(crate) kind: Kind,
     sequence: i64,
 }
 
-/// The claims on a lock. The first holds it, with those behind it that are of the same kind, as far as there is room.
+/// The claims on a lock. The first holds it, together with the claims of the same kind behind it, as far as there
+/// is room.
 #[derive(Debug, Default)]
 pub(crate) struct Queue(Vec<Entry>);
 
@@ -36,12 +37,12 @@ impl Queue {
         self.0.first()
     }
 
-    /// The number of claims before the first claim of `owner`.
+    /// Returns the number of claims before the first claim of `owner`.
     pub(crate) fn place(&self, owner: OwnerId) -> Option<usize> {
         self.0.iter().position(|entry| entry.owner == Some(owner))
     }
 
-    /// The number of claims at the front that may hold beside each other.
+    /// Returns the number of claims at the front that may hold beside each other.
     pub(crate) fn front(&self) -> usize {
         let beside = |kind: Kind| match (kind, self.first().map(|first| first.kind)) {
             (Kind::OneOf(one), Some(Kind::OneOf(first))) => one.of() == first.of(),
@@ -51,7 +52,7 @@ impl Queue {
         (1 + beside).min(self.0.len())
     }
 
-    /// The nodes of all claims of `owner`: more than one if the reply to a request was lost.
+    /// Returns the nodes of all claims of `owner`: more than one if the reply to a request was lost.
     pub(crate) fn of(&self, owner: OwnerId) -> impl Iterator<Item = &Entry> {
         self.0.iter().filter(move |entry| entry.owner == Some(owner))
     }
@@ -65,21 +66,21 @@ impl Entry {
             let _: u32 = moves.parse().ok()?;
             Some((Some(owner.parse().ok()?), kind, sequence.parse().ok()?))
         });
-        // C49: a node that we do not understand is a holder that is waited for.
+        // C49: an unknown node counts as a holder, and claims wait for it.
         let (owner, kind, sequence) = known.unwrap_or((None, Kind::Exclusive, i64::MIN));
         Self { child, owner, kind, sequence }
     }
 
-    /// The path of a claim's node once it is moved to another session. It keeps its place.
+    /// Returns the path of a claim's node after a move to another session. The claim keeps its place.
     ///
-    /// The path differs, so that nobody takes the node for the one that was there before: the client on whose session
-    /// that was deletes it at the end of its TTL.
+    /// The path differs, so that nobody takes the new node for the old one: the client of the old session deletes
+    /// that one at the end of its TTL.
     pub(crate) fn moved(path: &str) -> String {
         let (path, moves) = split_moves(path);
         format!("{path}.{}", moves.parse().map_or(1, |moves: u32| moves.wrapping_add(1)))
     }
 
-    /// The start of the names of the nodes of `owner`, to which the server adds the sequence.
+    /// Returns the start of the names of `owner`'s nodes, to which the server adds the sequence.
     pub(crate) fn prefix(owner: OwnerId, kind: Kind) -> String {
         let owner = owner.expose();
         match kind {
@@ -90,7 +91,7 @@ impl Entry {
     }
 }
 
-/// The kind of a claim, and the rest of its node's name. A kind that is not understood stays in the rest.
+/// Returns the kind of a claim, and the rest of its node's name. An unknown kind stays in the rest.
 fn read_kind(text: &str) -> (Kind, &str) {
     let permits = |kind: &str| {
         let (taken, of) = kind.split_once("of")?;
@@ -104,7 +105,7 @@ fn read_kind(text: &str) -> (Kind, &str) {
     }
 }
 
-/// The sequence, and the number of moves.
+/// Returns the sequence, and the number of moves.
 fn split_moves(text: &str) -> (&str, &str) {
     text.rsplit_once('.').unwrap_or((text, "0"))
 }
@@ -170,7 +171,7 @@ mod tests {
         }
     }
 
-    /// Any nodes are a queue. One that moves keeps its owner and its sequence.
+    /// All nodes form a queue. A node that moves keeps its owner and its sequence.
     #[test]
     fn fuzz_queues() {
         const WORDS: &[&str] = &[

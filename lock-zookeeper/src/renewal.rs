@@ -17,10 +17,10 @@ use crate::written::Written;
 /// Number of holds that share a request.
 const BATCH: usize = 100;
 
-/// The node of a hold, which is to be extended.
+/// A hold that is to be extended, with its node.
 struct Extending<'a> {
     renewal: &'a Renewal,
-    /// Its place among the questions.
+    /// Its index among the requested renewals.
     at: usize,
     path: String,
     session: Arc<Session>,
@@ -50,7 +50,8 @@ impl Store {
         answers
     }
 
-    /// The node of a hold whose session lasts for long enough. The hold lasts from now on: the server may extend it.
+    /// Returns the node of a hold whose session is long enough. The hold is extended from now on, since the
+    /// server may extend it.
     fn on_its_session<'a>(&self, renewal: &'a Renewal, at: usize) -> Option<Extending<'a>> {
         let ttl = renewal.ttl.as_duration();
         let mut claims = self.claims.lock();
@@ -73,7 +74,7 @@ impl Store {
         answers.into_iter().flatten().collect()
     }
 
-    /// Extends holds on one session, in one request. If one of them is lost, each is asked for alone.
+    /// Extends holds on one session, in one request. If one of them is lost, each is checked alone.
     async fn extend_batch(&self, batch: &[Extending<'_>]) -> Vec<(usize, Answer)> {
         let Some(Extending { session, .. }) = batch.first() else { return Vec::new() };
         let paths = batch.iter().map(|hold| hold.path.as_str());
@@ -91,7 +92,7 @@ impl Store {
         }
     }
 
-    /// The answer to a check of the node of this hold.
+    /// Returns the answer to a check of the node of this hold.
     fn extended(&self, hold: &Extending<'_>, checked: Result<(), MultiWriteError>) -> Answer {
         let owner = hold.renewal.owner;
         match checked {
@@ -116,7 +117,8 @@ impl Store {
         Extension::Extended(ttl)
     }
 
-    /// Extends a hold that another client has made, or whose session is too short: its node moves to another session.
+    /// Extends a hold that another client has created, or whose session is too short: its node moves to another
+    /// session.
     async fn extend_elsewhere(&self, renewal: &Renewal) -> Answer {
         let (owner, ttl) = (renewal.owner, renewal.ttl.as_duration());
         let known = self.claims.held_node(owner).filter(|node| node.token == renewal.token);
@@ -161,7 +163,7 @@ impl Store {
                 Ok(None) => {
                     claims.remove(&renewal.owner);
                 }
-                // Where its node is now is not known.
+                // The place of its node is unknown now.
                 Err(_) => own.node = None,
             }
         }
@@ -196,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Makes sure that a node is gone which was not found: the read may be old.
+    /// Makes sure that a missing node is really gone, since the read may be old.
     async fn is_gone(&self, session: &Session, node: &Node) -> Result<Option<Node>, BackendError> {
         match check(session, [node.path.as_str()]).await {
             Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
@@ -205,7 +207,7 @@ impl Store {
         }
     }
 
-    /// The node of a hold of which this client does not know.
+    /// Returns the node of a hold that this client does not know.
     async fn held_by(&self, renewal: &Renewal) -> Result<Option<Node>, BackendError> {
         let (session, lock) = (self.sessions.common().await?, self.root.lock(&renewal.name));
         let Some((path, found)) = self.hold_of(&session, &lock, renewal.owner).await? else {
@@ -217,7 +219,7 @@ impl Store {
     }
 }
 
-/// Checks that all nodes are there. Most members take part, so that the answer is no older than the question.
+/// Checks that all nodes exist. A majority takes part, so that the answer is not older than the request.
 async fn check(
     session: &Session,
     paths: impl IntoIterator<Item = &str>,

@@ -1,11 +1,11 @@
 //! Sessions: one for each TTL that the client uses.
 //!
-//! The server deletes the nodes of a session that was silent for its time-out. A session lasts for a third longer than the
-//! TTL of its holds: a member tells the leader of its sessions twice a tick, and if it dies in between, the leader knows of
-//! the session's last request but one, which is no more than a third of the TTL older.
+//! The server deletes the nodes of a session that was silent for its time-out. A session lasts a third longer
+//! than the TTL of its holds. A member tells the leader of its sessions twice a tick. If the member dies in
+//! between, the leader knows the session's last request but one, which is at most a third of the TTL older.
 //!
-//! Sessions are detached: a client that goes without a word leaves them to their time-outs, and with them the holds whose
-//! leases were handed on.
+//! Sessions are detached: a client that goes without a shutdown leaves them to their time-outs, and with them the
+//! holds whose leases were handed on.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,19 +21,20 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 use crate::error::{BACKEND, classify, ends_session};
 use crate::options::Target;
 
-/// Time-out of the session for all that is not a claim: it carries the marks of withdrawn claims.
+/// Time-out of the common session, for everything except claims: it carries the marks of withdrawn claims.
 const COMMON: Duration = Duration::from_secs(40);
 
 /// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// A connection that was silent for so long, or for two fifths of its session, is given up. Another member is asked then.
+/// A connection that was silent for this long, or for two fifths of its session, is given up, and another member
+/// is asked.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// A session that nobody has used for so long is ended.
+/// A session that was unused for this long is ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
 
-/// A session, with its connection. It is deemed over once a request says so.
+/// A session, with its connection. It counts as over once a request fails for that reason.
 pub(crate) struct Session {
     client: Mutex<Client>,
     lasts: Duration,
@@ -42,7 +43,7 @@ pub(crate) struct Session {
     reviving: AtomicBool,
 }
 
-/// Lets another try follow, also if this one is dropped.
+/// Allows another try, even if this one is dropped.
 struct Reviving<'a>(&'a AtomicBool);
 
 impl Drop for Reviving<'_> {
@@ -58,12 +59,12 @@ impl Session {
         Self { client: Mutex::new(client), lasts, is_over, used, reviving }
     }
 
-    /// The connection that it has now.
+    /// Returns its present connection.
     pub(crate) fn client(&self) -> Client {
         self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The longest TTL of a hold on this session.
+    /// Returns the longest TTL of a hold on this session.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.lasts * 3 / 4
     }
@@ -86,7 +87,7 @@ impl Session {
     }
 }
 
-/// The error of a connection that could not be made: nothing was asked.
+/// Error of a connection that could not be made: nothing was sent.
 fn unreachable(error: Error) -> BackendError {
     match error {
         Error::AuthFailed | Error::BadArguments(_) => classify(error),
@@ -110,12 +111,12 @@ impl Sessions {
         Self { target, open: Mutex::default() }
     }
 
-    /// The session for all that is not a claim.
+    /// Returns the session for everything except claims.
     pub(crate) async fn common(&self) -> Result<Arc<Session>, BackendError> {
         self.session(COMMON).await
     }
 
-    /// The session whose holds last for `ttl`.
+    /// Returns the session of holds with this TTL.
     pub(crate) async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, BackendError> {
         let session = self.session(ttl * 4 / 3 + Duration::from_millis(1)).await?;
         if session.longest_ttl() >= ttl {
@@ -137,8 +138,8 @@ impl Sessions {
         Ok(session.clone())
     }
 
-    /// Gives the session another connection if it has none. The client library does so too, and waits for longer after each
-    /// try: it may be away for as long again as the server was.
+    /// Gives the session another connection if it has none. The client library does so too, but waits longer
+    /// after each try: it may be down for twice as long as the server was.
     async fn revive(&self, lasts: Duration, session: &Session) -> Result<(), BackendError> {
         let is_down = session.client().state() == SessionState::Disconnected;
         if !is_down || session.reviving.swap(true, Ordering::AcqRel) {
@@ -159,7 +160,7 @@ impl Sessions {
         }
     }
 
-    /// Gives each session another connection that has none.
+    /// Gives another connection to each session without one.
     pub(crate) async fn revive_all(&self) {
         let open: Vec<_> = self.open().iter().map(|(lasts, open)| (*lasts, open.clone())).collect();
         let revived = open.iter().map(async |(lasts, open)| {
@@ -171,7 +172,7 @@ impl Sessions {
         join_all(revived).await;
     }
 
-    /// The session with this time-out that is open or opened now.
+    /// Returns the open session with this time-out, or starts to open one.
     fn opening(&self, lasts: Duration) -> Opening {
         let mut open = self.open();
         let opening = open.entry(lasts).or_default();
@@ -186,7 +187,7 @@ impl Sessions {
         Ok(Arc::new(Session::new(client)))
     }
 
-    /// A connection, of a new session or of this one.
+    /// Opens a connection, for a new session or for this one.
     async fn connection(
         &self,
         lasts: Duration,
@@ -219,12 +220,12 @@ impl Sessions {
             .await;
     }
 
-    /// Ends the sessions that carry no claim, and the common one if `all`.
+    /// Ends the sessions without claims, and the common one if `all`.
     pub(crate) async fn end_unused(&self, all: bool) {
         self.end(|lasts, _| all || lasts != COMMON).await;
     }
 
-    /// Ends sessions that carry no claim: those of claims are in use by their [`Own`](crate::claims::Own).
+    /// Ends sessions without claims: the session of a claim is in use by its [`Own`](crate::claims::Own).
     async fn end(&self, is_ended: impl Fn(Duration, &Session) -> bool) {
         let is_ended = |lasts: &Duration, opening: &mut Opening| {
             let unused = |session: &Arc<Session>| {
@@ -245,7 +246,7 @@ impl Sessions {
         }
     }
 
-    /// Returns true if there is a session that may have to be ended later.
+    /// Returns true if a session exists that may have to be ended later.
     pub(crate) fn has_idle(&self) -> bool {
         self.open().keys().any(|lasts| *lasts != COMMON)
     }

@@ -1,15 +1,15 @@
-//! Decides if it is a claim's turn, by the claims before it alone.
+//! Decides if it is a claim's turn, only by the claims before it.
 //!
-//! Claims before one only go, and none comes before it later. So two clients that decide at the same moment decide alike,
-//! and a claim whose turn has come keeps it. A shared claim waits for those of other kinds. A claim on permits holds once
-//! its slots are written in its node (C36):
+//! The claims before a claim only become fewer. So two clients that decide at the same time decide alike, and a
+//! claim whose turn has come keeps it. A shared claim waits for claims of other kinds. A claim on permits holds
+//! once its slots are written in its node (C36):
 //!
-//! - Slots are written once, by the claim's own client, after a read in which all before it had theirs.
-//! - Those before it can only go after that read, and keep their slots until then.
-//! - Those after it take no slots before it has its own.
+//! - The claim's own client writes the slots once, after a read in which all claims before it had theirs.
+//! - Those earlier claims can only end after that read, and keep their slots until then.
+//! - Later claims take no slots before this claim has its own.
 //!
-//! A read that is behind shows claims that are gone, and so lets a claim wait for longer. It lacks none that are before
-//! the claim: the session saw its own node made, which was later.
+//! A read that is behind shows claims that are gone, and so makes a claim wait longer. It lacks no claim before
+//! this one: the session saw the later creation of its own node.
 
 use futures_util::future::try_join_all;
 use lock_core::backend::Admission;
@@ -19,21 +19,21 @@ use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
 use crate::store::{Found, Store};
 
-/// Standing of a claim among those before it.
+/// Standing of a claim among the claims before it.
 #[derive(Debug)]
 pub(crate) enum Standing {
     /// Its turn has come. A claim on permits gets these slots.
     Fits(Slots),
-    /// This one before it is in the way.
+    /// This earlier claim must end first.
     Behind(usize),
-    /// All before it hold, and leave too few permits.
+    /// All earlier claims hold, and leave too few permits.
     Full,
     /// The lock has this other number of permits.
     Conflicts(u16),
 }
 
 impl Store {
-    /// The standing of a claim of this kind, with as many before it as `at`.
+    /// Returns the standing of a claim of this kind with `at` claims before it.
     pub(crate) async fn standing(
         &self,
         session: &Session,
@@ -73,7 +73,7 @@ impl Store {
         if let Some(other) = before.iter().rposition(|entry| entry.kind.permits() != permits.of()) {
             return Ok(Standing::Behind(other));
         }
-        // C34: those that hold are at the front. So this one tells if any before us waits.
+        // C34: holders are at the front. So this claim shows if any claim before ours waits.
         let nearest = Standing::Behind(before.len() - 1);
         if read(last).await?.is_none() {
             return Ok(nearest);

@@ -24,14 +24,14 @@ pub(crate) struct Store {
     pub(crate) sessions: Sessions,
     pub(crate) floors: Floors,
     pub(crate) claims: Claims,
-    /// The marks of withdrawn claims, and when each may go.
+    /// The marks of withdrawn claims, and the expiry of each.
     pub(crate) marks: Mutex<HashMap<String, Moment>>,
     pub(crate) acls: Acls<'static>,
     pub(crate) keeper: Mutex<Option<JoinHandle<()>>>,
     started: Moment,
 }
 
-/// A claim's node as it was read.
+/// A claim's node, as it was read.
 pub(crate) struct Found {
     /// `None` if the data is not wholly understood.
     pub(crate) written: Option<Written>,
@@ -43,7 +43,7 @@ impl Found {
         Self { written: Written::read(&data), stat }
     }
 
-    /// Returns the data if it says that its claim holds. The caller must know that the turn of the claim has come.
+    /// Returns the data if it says that its claim holds. The caller must know that the claim's turn has come.
     pub(crate) fn held(self) -> Option<Written> {
         self.written.filter(|written| written.is_held)
     }
@@ -55,7 +55,7 @@ impl Found {
 }
 
 impl Store {
-    /// Connects, and makes the nodes that all locks have in common.
+    /// Connects, and creates the nodes that all locks share.
     pub(crate) async fn connect(target: Target) -> Result<Arc<Self>, LockError> {
         let acls = match target.login {
             Some(_) => Acls::creator_all(),
@@ -81,7 +81,7 @@ impl Store {
         self.floors.get(&session).await.map(drop)
     }
 
-    /// Makes the nodes that all locks have in common.
+    /// Creates the nodes that all locks share.
     pub(crate) async fn make_folders(&self, session: &Session) -> Result<(), BackendError> {
         let options = CreateMode::Persistent.with_acls(self.acls);
         for folder in [self.root.locks(), self.root.marks()] {
@@ -94,19 +94,19 @@ impl Store {
         Ok(())
     }
 
-    /// The claims on the lock with this node, as the session's member knows them.
+    /// Returns the claims on the lock with this node, as the session's member knows them.
     pub(crate) async fn queue(&self, session: &Session, lock: &str) -> Result<Queue, BackendError> {
         let client = session.client();
         self.read_queue(session, client.list_children(lock)).await
     }
 
-    /// The claims on the lock with this node, no older than the question.
+    /// Returns the claims on the lock with this node, not older than the request.
     pub(crate) async fn fresh_queue(
         &self,
         session: &Session,
         lock: &str,
     ) -> Result<Queue, BackendError> {
-        // Both are on their way before the first is answered.
+        // Both requests are sent before the first answer.
         let client = session.client();
         let sync = client.sync(lock);
         let read = client.list_children(lock);
@@ -116,7 +116,7 @@ impl Store {
         }
     }
 
-    /// The claims on a lock, from the answer to a question for its children.
+    /// Returns the claims on a lock, from the answer to a request for its children.
     pub(crate) async fn read_queue(
         &self,
         session: &Session,
@@ -124,7 +124,7 @@ impl Store {
     ) -> Result<Queue, BackendError> {
         match children.await {
             Ok(children) => Ok(Queue::new(children)),
-            // The node of a lock that nobody uses is removed by the server.
+            // The server removes the node of an unused lock.
             Err(Error::NoNode) => Ok(Queue::default()),
             Err(error) => Err(session.failed(error)),
         }
@@ -152,7 +152,7 @@ impl Store {
         }
     }
 
-    /// The token of the claim with this node.
+    /// Returns the token of the claim with this node.
     pub(crate) async fn token(
         &self,
         session: &Session,
@@ -164,7 +164,7 @@ impl Store {
         }
     }
 
-    /// Describes the holder to those who wait at `asked`.
+    /// Describes the holder to a waiter that asked at `asked`.
     pub(crate) async fn contention(
         &self,
         session: &Session,
@@ -184,13 +184,13 @@ impl Store {
         Ok(contention)
     }
 
-    /// A moment, on the clock that grants and "busy" are told by. It is our own: both are told by this client.
+    /// Converts a time to the clock of grants and "busy" answers. It is our own, since this client makes both.
     pub(crate) fn time(&self, moment: Moment) -> ServerTime {
         ServerTime(moment.since(self.started))
     }
 }
 
-/// The task holds no more than a weak reference; this ends it at once.
+/// Ends the task at once, which has only a weak reference.
 impl Drop for Store {
     fn drop(&mut self) {
         let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);

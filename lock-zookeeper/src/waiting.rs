@@ -1,13 +1,13 @@
-//! Wakes waiters: each watches the node before its own alone.
+//! Wakes waiters: an exclusive waiter watches only the node before its own.
 //!
 //! ```text
 //!   holder ◀── first ◀── second ◀── third
 //!              watches   watches    watches the one before it
 //! ```
 //!
-//! A waiter whose turn has come writes into its node that it holds, and does from then on. A waiter that has not
-//! done so for a while is deleted by one behind it: its client has died, or is cut off. Nobody believes in a hold
-//! that is not written, so that this is never too early, and costs a slow client its place at most.
+//! A waiter whose turn has come writes into its node that it holds, which makes it a holder. If it does not do so
+//! for a while, its client has died or is cut off, and a waiter behind it deletes the node. Nobody believes in a
+//! hold that is not written, so this is never too early; it costs a slow client only its place.
 
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -26,8 +26,8 @@ use crate::sessions::Session;
 use crate::standing::Standing;
 use crate::store::{Found, Store};
 
-/// A waiter whose turn has come is deleted if it was not written that it holds within this span: within the 3 s that a dead waiter
-/// may cost (C28), with a look of the waiter behind it.
+/// A waiter whose turn has come is deleted if it has not written within this span that it holds. With a look of
+/// the waiter behind it, that is within the 3 s that a dead waiter may cost (C28).
 const UNCLAIMED_LASTS: Duration = Duration::from_secs(2);
 
 /// A waiter's turn.
@@ -38,14 +38,15 @@ struct Turn {
     before: Option<Before>,
 }
 
-/// The node in our way, which is watched.
+/// The watched node, which must end before our turn.
 struct Before {
-    /// Empty if all nodes are watched: each of those that hold is in the way.
+    /// Empty if all nodes are watched: the end of any holder may make room.
     child: String,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
-    /// The node before the watched one. As long as it is there, the turn of the watched one, an exclusive claim, has not come.
+    /// The node before the watched one. While it exists, the turn of the watched one, an exclusive claim, has not
+    /// come.
     ahead: Option<String>,
-    /// Since when its turn has come, and it does not hold, as far as we saw.
+    /// Time since which we see that its turn has come and it does not hold.
     unclaimed: Option<Moment>,
 }
 
@@ -57,7 +58,7 @@ enum Look {
 }
 
 impl Store {
-    /// Starts a task that wakes the waiter when its turn has come. It ends when the waiter has gone.
+    /// Starts a task that wakes the waiter when its turn has come. The task ends with the waiter.
     pub(crate) fn wake_in_turn(
         self: &Arc<Self>,
         claim: &Claim,
@@ -89,7 +90,7 @@ impl Turn {
         }
     }
 
-    /// Looks who is left before us, and watches the nearest.
+    /// Reads the claims before ours, and watches the nearest.
     async fn look(&mut self, store: &Arc<Store>) -> Result<Look, BackendError> {
         let lock = store.root.lock(&self.claim.name);
         if self.is_far_back().await? {
@@ -106,7 +107,7 @@ impl Turn {
                     self.node.slots = slots;
                     return self.claim(store, lock, asked).await;
                 }
-                // The next try tells of it.
+                // The next try reports it.
                 Standing::Conflicts(_) => return Ok(Look::Lost),
                 Standing::Behind(other) => self.watches(store, &lock, &queue, other).await?,
                 Standing::Full => self.watches_all(&lock, &queue).await?,
@@ -117,8 +118,8 @@ impl Turn {
         }
     }
 
-    /// Returns true if the turn of the node before our own has not come. Two nodes are read for it, where a queue would be
-    /// long: each waiter looks each second.
+    /// Returns true if the turn of the node before ours has not come. Reads two nodes, since reading a long queue
+    /// would cost more: each waiter looks once a second.
     async fn is_far_back(&mut self) -> Result<bool, BackendError> {
         let ahead = self.before.as_ref().and_then(|before| before.ahead.as_ref());
         let Some(ahead) = ahead else { return Ok(false) };
@@ -142,7 +143,7 @@ impl Turn {
         }
     }
 
-    /// Watches all claims on the lock; false if others are there than in `queue`, so that we must look again.
+    /// Watches all claims on the lock; false if they differ from `queue`, so that we must look again.
     async fn watches_all(&mut self, lock: &str, queue: &Queue) -> Result<bool, BackendError> {
         if self.before.as_ref().is_some_and(|before| before.child.is_empty()) {
             return Ok(true);
@@ -154,7 +155,7 @@ impl Turn {
         Ok(Queue::new(children).entries() == queue.entries())
     }
 
-    /// Watches the node that is in our way; false if it is gone, so that we must look again.
+    /// Watches the node that must end before our turn; false if it is gone, so that we must look again.
     async fn watches(
         &mut self,
         store: &Arc<Store>,
@@ -201,8 +202,8 @@ impl Turn {
         Ok(true)
     }
 
-    /// Deletes the node of a waiter that does not take its turn, unless it was written since. An error is seen by the look
-    /// that follows.
+    /// Deletes the node of a waiter that does not take its turn, unless it was written since. The next look
+    /// notices an error.
     async fn overtake(&mut self, path: &str, version: i32) {
         let _ = self.session.client().delete(path, Some(version)).await;
     }

@@ -4,7 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::{FencingToken, Label, Slots};
 
-/// Start of the data of this format. A later format starts with another word, and is not understood.
+/// Start of the data of this format. A later format starts with another word, which this version does not
+/// understand.
 const FORMAT: &str = "claim1";
 
 /// The data of a claim's node, in one line:
@@ -20,7 +21,7 @@ const FORMAT: &str = "claim1";
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
-    /// False for a place in the queue, also once it is the first: nobody believes in it yet.
+    /// False for a place in the queue, even for the first one: nobody believes in it yet.
     pub(crate) is_held: bool,
     pub(crate) ttl: Duration,
     pub(crate) token: Option<FencingToken>,
@@ -111,7 +112,7 @@ mod tests {
         assert_eq!(Written::read(b"\xff"), None);
     }
 
-    /// Data that is understood is written as it was read.
+    /// Data that can be read is written back unchanged.
     #[test]
     fn fuzz_data() {
         const WORDS: &[&str] = &[

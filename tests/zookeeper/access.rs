@@ -5,7 +5,7 @@ use leasehold::connect;
 use crate::servers::one_member;
 use crate::support::{client, fresh_name, turn};
 
-/// C32: the nodes of a user are for that user alone. A refusal says so, and shows no password.
+/// C32: only its user may read the nodes of a user. The refusal says so, and shows no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_the_nodes_of_a_user_are_for_that_user_alone() {
     let (server, root) = (one_member().await, fresh_name());

@@ -39,7 +39,7 @@ mod one_member {
     lock_testkit::conformance_tests!(ZooKeeper(one_member().await.url()));
 }
 
-/// Members may be behind each other: these are the cases that would show it.
+/// Cases that fail if a member that is behind is read.
 mod three_members {
     use super::{ZooKeeper, three_members};
 

@@ -1,4 +1,4 @@
-//! A server that dies, stops, restarts or is not reached.
+//! Servers that die, stop, restart or cannot be reached.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ struct ZooKeeperFaults;
 impl Harness for ZooKeeperFaults {
     type Server = ZooKeeperServer;
 
-    /// One for each TTL, and one for all that is not a claim.
+    /// One for each TTL, and one for everything except claims.
     const CONNECTIONS: usize = 4;
 
     const AT_ONCE: usize = 200;
@@ -34,7 +34,7 @@ impl Harness for ZooKeeperFaults {
         Arc::new(ZooKeeperBackend::connect(&url).await.expect("a connection"))
     }
 
-    /// A watch is set once the place is there, so the first is waited for.
+    /// Counts the watches. A watch is set after its place exists, so this waits for the first.
     async fn pushes(server: &ZooKeeperServer) -> usize {
         eventually("a watch is set", LIMIT, async || watching(server).await > 0).await;
         watching(server).await
@@ -49,14 +49,15 @@ impl Harness for ZooKeeperFaults {
     }
 }
 
-/// Number of connections that watch a node.
+/// Counts the connections that watch a node.
 async fn watching(server: &ZooKeeperServer) -> usize {
     let watches = server.ask("wchs").await.expect("an answer");
     watches.split_whitespace().next().and_then(|count| count.parse().ok()).expect("a number")
 }
 
-// Four are left out. An acquisition begins with a read, so that a network that swallows the first reply lets no claim
-// through; and each TTL has a connection of its own, so that none waits by polling without one. Runs are not recorded.
+// Four cases are left out. An acquisition begins with a read, so a network that swallows the first reply lets no
+// claim through. Each TTL has its own connection, so no client waits by polling without one. Runs are not
+// recorded.
 lock_testkit::test_faults!(ZooKeeperFaults:
     c17_a_stopped_server_delays_no_call_beyond_its_time_out
     c17_a_dead_server_delays_no_call_beyond_its_time_out

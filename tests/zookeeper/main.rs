@@ -1,4 +1,4 @@
-//! The ZooKeeper backend keeps the whole contract, on a real server.
+//! Tests of the ZooKeeper backend on real servers: the whole contract.
 
 #![allow(clippy::expect_used, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! Members that die, stand still, or are reached no more.
+//! Members that die, stand still, or cannot be reached any more.
 
 use leasehold::{LockGuard, LockRequest, LostReason, Wait, connect};
 use lock_testkit::{Mode, Proxy, eventually};
@@ -10,13 +10,13 @@ use crate::support::{
     released, served, turn,
 };
 
-/// Returns once the ensemble says again that the hold is there.
+/// Waits until the ensemble confirms the hold again.
 async fn extended(guard: &LockGuard) {
     eventually("it is extended", LIMIT, async || guard.extend(MINUTE).await.is_ok()).await;
     assert!(guard.is_held(), "it is to be kept");
 }
 
-/// C22, C27: each member dies in turn, the leader too, so that all sessions move. No hold is lost, and no place.
+/// C22, C27: each member dies in turn, the leader too, so that all sessions move. No hold and no place is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_members_that_die_one_by_one_cost_no_hold() {
     let mut ensemble = disturbed().await;
@@ -37,7 +37,7 @@ async fn c22_members_that_die_one_by_one_cost_no_hold() {
     released(next).await;
 }
 
-/// A member that stands still is left for another, and a leader that does is replaced.
+/// Clients leave a member that stands still for another, and such a leader is replaced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_stand_still_cost_no_hold() {
     let ensemble = disturbed().await;
@@ -48,7 +48,7 @@ async fn members_that_stand_still_cost_no_hold() {
         extended(&guard).await;
         turn(&client, &fresh_name()).await;
         member.cont();
-        // The next one would leave no majority.
+        // The loss of the next one would leave no majority.
         eventually("it serves", LIMIT, async || {
             member.ask("isro").await.is_ok_and(|said| said == "rw")
         })
@@ -57,7 +57,8 @@ async fn members_that_stand_still_cost_no_hold() {
     released(guard).await;
 }
 
-/// C8, C17: without a majority every call fails in time, holders lose theirs, and the member that is left is no store.
+/// C8, C17: without a majority every call fails in time, holders lose their holds, and the remaining member does
+/// not count as a store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c17_two_of_three_that_are_down_grant_and_extend_nothing() {
     let mut ensemble = disturbed().await;
@@ -85,7 +86,7 @@ async fn c17_two_of_three_that_are_down_grant_and_extend_nothing() {
     assert!(turn(&client, &name).await > lost);
 }
 
-/// Connections of which only one side knows are given up, and the sessions go on by others.
+/// Half-open connections are given up, and the sessions go on over others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn half_open_connections_cost_no_hold() {
     let ensemble = three_members().await;

@@ -5,22 +5,22 @@ use std::time::Duration;
 use lock_testkit::{ZooKeeperEnsemble, ZooKeeperServer};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
-/// A TTL that a busy machine does not lose by chance: its session lasts for a third longer.
+/// A TTL that a busy machine does not lose by chance: its session lasts a third longer.
 pub(crate) const SHORT_TTL: Duration = Duration::from_millis(1_800);
 
-/// A server that nobody disturbs. It ends with the process, which is all that tethers it.
+/// Returns a server that nobody disturbs. It ends with the process, since nothing else ends it.
 pub(crate) async fn one_member() -> &'static ZooKeeperServer {
     static SERVER: OnceCell<ZooKeeperServer> = OnceCell::const_new();
     SERVER.get_or_init(ZooKeeperServer::start).await
 }
 
-/// An ensemble that nobody disturbs.
+/// Returns an ensemble that nobody disturbs.
 pub(crate) async fn three_members() -> &'static ZooKeeperEnsemble {
     static ENSEMBLE: OnceCell<ZooKeeperEnsemble> = OnceCell::const_new();
     ENSEMBLE.get_or_init(|| ZooKeeperServer::start_ensemble(3)).await
 }
 
-/// An ensemble to disturb, one test after the other. Each leaves all members running.
+/// Returns an ensemble to disturb, one test at a time. Each test leaves all members running.
 pub(crate) async fn disturbed() -> MutexGuard<'static, ZooKeeperEnsemble> {
     static ENSEMBLE: OnceCell<Mutex<ZooKeeperEnsemble>> = OnceCell::const_new();
     let started = async || Mutex::new(ZooKeeperServer::start_ensemble(3).await);

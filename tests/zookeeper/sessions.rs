@@ -1,4 +1,4 @@
-//! Sessions: how long they last, and what moves between them.
+//! Sessions: their length, and holds that move between them.
 
 use std::time::Duration;
 
@@ -18,7 +18,8 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime")
 }
 
-/// A client on a runtime of its own. Once that is gone, nobody keeps its sessions, as if its process had died.
+/// Leases a lock by a client on its own runtime. Dropping the runtime ends its sessions' keep-alive, like the
+/// death of a process.
 async fn leased_by_the_dead(url: String, name: String) -> (Runtime, LockClient, Lease) {
     let runtime = runtime();
     let leased = runtime.spawn(async move {
@@ -31,7 +32,7 @@ async fn leased_by_the_dead(url: String, name: String) -> (Runtime, LockClient, 
     (runtime, client, lease)
 }
 
-/// C28: the hold of a client that died ends with its session, a third after its TTL, and no sooner than the TTL.
+/// C28: the hold of a dead client ends with its session, a third after its TTL, and not before the TTL.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_hold_whose_client_died_ends_with_its_session() {
     let (server, name) = (one_member().await, fresh_name());
@@ -49,8 +50,8 @@ async fn c28_a_hold_whose_client_died_ends_with_its_session() {
     drop(dead);
 }
 
-/// C28: a waiter whose client died is passed within 3 s of its turn, though its session lasts for longer, and those behind
-/// it keep their order.
+/// C28: a waiter whose client died is passed over within 3 s of its turn, even if its session lasts longer, and
+/// the waiters behind it keep their order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_dead_waiter_costs_the_bound_and_not_its_session() {
     let (url, name) = (one_member().await.url(), fresh_name());
@@ -73,7 +74,7 @@ async fn c28_a_dead_waiter_costs_the_bound_and_not_its_session() {
     released(served(last).await).await;
 }
 
-/// C36: a lease that another client attached is on a session of that client: it outlives the first one.
+/// C36: an attached lease is on a session of its new client: it outlives the first client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c36_an_attached_lease_outlives_its_first_client() {
     let (server, name) = (one_member().await, fresh_name());
@@ -91,7 +92,7 @@ async fn c36_an_attached_lease_outlives_its_first_client() {
     drop(dead);
 }
 
-/// C4: a TTL that the sessions of the server do not allow is refused, with the reason.
+/// C4: a TTL that is too long or short for the server's sessions is refused, with the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
     let server = ZooKeeperServer::start_with(&["maxSessionTimeout=8000"]).await;
@@ -103,7 +104,8 @@ async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
     released(client.acquire(most).await.expect("a free lock")).await;
 }
 
-/// C19: a withdrawn claim is refused as such, also where it would conflict with another number of permits.
+/// C19: a withdrawn claim gets the error of its withdrawal, even if it would also conflict with another number of
+/// permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_withdrawn_claim_is_no_conflict() {
     let backend = ZooKeeperBackend::connect(&one_member().await.url()).await.expect("a connection");
