@@ -1,4 +1,4 @@
-//! `leasehold release --force`: ends somebody else's hold.
+//! `leasehold release --force`: ends another client's hold.
 
 use leasehold::{LockError, LockName};
 

@@ -129,8 +129,8 @@ impl Queue {
         Ok((queue, Place { at, rank, seen: now.uptime }, before))
     }
 
-    /// Finds the place of `owner`, if it is alive, from its last `known` place. A claim has none if it never had one,
-    /// or if it has not looked for so long that its process forgot it.
+    /// Finds the place of `owner`, if it is alive, from its last `known` place. A claim has no place if it never
+    /// had one, or if its process forgot it after too long without a look.
     fn find(
         self,
         file: &LockedFile,

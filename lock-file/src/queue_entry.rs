@@ -179,7 +179,7 @@ mod tests {
         }
     }
 
-    /// An entry whose checksum is right is written as it was read, or is nobody's.
+    /// An entry with a correct checksum is written back unchanged, or has no owner.
     #[test]
     fn fuzz_entries() {
         lock_fuzz::check(|(changes, sealed, label): &(Vec<(u8, u8)>, bool, u8)| {

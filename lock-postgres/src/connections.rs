@@ -158,7 +158,7 @@ impl Connections {
         self.send(Purpose::Renewal, &Request::Call(call)).await
     }
 
-    /// Sends an attempt at a lock. Only a few attempts at the same lock are under way at a time.
+    /// Sends an attempt at a lock. Only a few attempts at the same lock are in progress at a time.
     pub(crate) async fn attempt(
         &self,
         name: &LockName,

@@ -39,9 +39,8 @@ impl Proxy {
         Self::at(listener.expect("a port can be had"), upstream)
     }
 
-    /// Starts a proxy at the port of the server at `upstream`, on another loopback address. It is for servers that
-    /// report their port to clients, but not their address. Only Linux has so many loopback addresses.
-    ///
+    /// Starts a proxy at the port of the server at `upstream`, on another loopback address. It is for servers
+    /// that report their port to clients, but not their address. Only Linux has enough loopback addresses.
     /// # Panics
     /// If no address can be had.
     pub async fn start_beside(upstream: SocketAddr) -> Self {

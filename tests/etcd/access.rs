@@ -155,7 +155,7 @@ async fn a_foreign_key_among_the_claims_is_a_foreign_holder() {
     served(waiting).await.release().await.expect("an answer");
 }
 
-/// S3: a claim of a later format, or a damaged one, is waited for by each kind, whatever its start is.
+/// S3: every kind of claim waits for a claim of a later format, or a damaged one, whatever its start is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_claim_that_is_not_understood_is_waited_for() {
     let server = one_member().await;

@@ -47,8 +47,8 @@ async fn c39_free_locks_are_acquired_by_one_script() {
     all.release().await.expect("held to the end");
 }
 
-/// The server keeps the writes of a script that fails midway. So what is in the way of one lock is no error of the
-/// request for several, which is to tell what it took.
+/// The server keeps the writes of a script that fails midway. So an obstacle at one lock is no error of the
+/// request for several, which must report its grants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c39_what_is_taken_before_an_error_is_told() {
     let server = RedisServer::start().await;

@@ -122,7 +122,7 @@ pub(crate) enum Role {
     Share(hot::Share),
     /// Holds many locks.
     Hold(held::Hold),
-    /// Takes and gives back a lock that nobody else wants, each time when it is told to.
+    /// Acquires and releases a lock that nobody else wants, once for each command.
     Turns(uncontended::Turns),
     /// Sends datagrams back.
     Echo { socket: PathBuf },

@@ -66,8 +66,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Extends many holds, in as few requests as the server allows; the answers are in the order of
     /// the questions.
     ///
-    /// Each hold that still is its owner's lasts at least its TTL from now. No hold is shortened, so answers may
-    /// overtake each other. A hold that is over is [`Extension::Lost`] and is **never** made anew (C10).
+    /// Each hold that its owner still has lasts at least its TTL from now. No hold is shortened, so answers may
+    /// overtake each other. A hold that is over is [`Extension::Lost`] and is **never** restored (C10).
     ///
     /// # Cancel safety
     /// After a drop any of the holds may have been extended, which does no harm.

@@ -197,7 +197,7 @@ impl Register {
         self.expire(at);
         let (owner, ttl) = (renewal.owner.expose(), renewal.ttl.as_duration());
         let hold = self.hold.as_mut().filter(|hold| hold.owner == owner);
-        // C10: a hold that has ended is not made anew. Another token of the same owner is another hold.
+        // C10: an expired hold is not restored. Another token of the same owner is another hold.
         match hold.filter(|hold| hold.token == renewal.token) {
             Some(hold) => drop(hold.last(ttl, at)),
             None => return Extension::Lost,

@@ -79,7 +79,7 @@ struct State {
     due_at: Moment,
     /// The moment of the next try: when the renewal is due, or later after a try without an answer.
     renew_at: Moment,
-    /// The moment from which on a renewal may join the batch of one that is due.
+    /// Time from which a renewal may join the batch of one that is due.
     batchable_at: Moment,
     renewing: bool,
     /// Error of the last renewal, until one is confirmed.

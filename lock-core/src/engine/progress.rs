@@ -109,7 +109,7 @@ impl Progress {
     pub(super) fn try_since(&self, sent: Instant) -> Try {
         let whole = sent + self.request_timeout / 2;
         match self.give_up_at() {
-            // The process was paused. A whole try is due all the same.
+            // After a pause of the process a whole try is still due.
             Some(past) if past <= Instant::now() && self.wait == Wait::Forever => {
                 Try { sent, end: whole, is_whole: true }
             }

@@ -142,9 +142,9 @@ impl Renewer {
         self.ran_at.borrow().elapsed()
     }
 
-    /// Renews, for ever.
+    /// Renews without end.
     ///
-    /// This run may follow one that panicked or whose runtime ended. The renewals of that one have no
+    /// An earlier run may have panicked, or its runtime may have ended. The renewals of that run have no answer.
     /// answer.
     pub(crate) async fn run(self: Arc<Self>) {
         if self.has_run.swap(true, Ordering::Relaxed) {

@@ -109,7 +109,7 @@ impl Succession {
     }
 }
 
-/// A hold or place on its way to the head of a line. Dropped, it is given back.
+/// A hold or place in transit to the head of a local queue. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) enum Passed {
     /// The hold of a task of the line.
@@ -118,7 +118,7 @@ pub(crate) enum Passed {
     Place(ServerPlace),
 }
 
-/// A hold on its way from one task to the next. Dropped, it is given back.
+/// A hold in transit from one task to the next. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct PassedHold {
     lease: Lease,

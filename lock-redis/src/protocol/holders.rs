@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(holders(shared.as_bytes(), None, NOW)[0].kind, Kind::Shared);
     }
 
-    /// Any value tells of holders that are shown without their owners in full, or of one that is foreign.
+    /// Each value is read as holders without their full owners, or as a foreign holder.
     #[test]
     fn fuzz_holders() {
         const WORDS: &[&str] = &[

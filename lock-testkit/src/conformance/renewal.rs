@@ -13,7 +13,7 @@ use crate::{Fault, Operation};
 use lock_core::backend::{Extension, Release, Renewal};
 use lock_core::{DistributedLock, LockError, LockRequest, LostReason, Ttl};
 
-/// C10: the extension of a lost hold is `Lost` for ever, and makes no hold anew.
+/// C10: the extension of a lost hold is `Lost` for ever, and restores no hold.
 pub async fn c10_lost_is_final(harness: &dyn Harness) {
     let (client, other) = (client(harness).await, client(harness).await);
     let (name, ttl) = (fresh_name(), harness.ttl() * 10);
@@ -24,7 +24,7 @@ pub async fn c10_lost_is_final(harness: &dyn Harness) {
     assert!(!guard.is_held(), "a guard whose hold was lost is not to believe in it");
     until_free(harness, &other, &name).await;
 
-    // The server makes no hold anew, neither while another holds the lock nor afterwards.
+    // The server restores no hold, neither while another holds the lock nor afterwards.
     let backend = harness.connect().await;
     let lease = client.acquire(patient(&name, ttl)).await.expect("free").detach().expect("held");
     let renewal = Renewal::new(&lease, Ttl::new(ttl).expect("a good TTL"));

@@ -305,7 +305,7 @@ pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Har
     until_all_free(harness, &observer, &names).await;
 }
 
-/// C39: a busy lock is waited for, and the locks behind it are acquired afterwards.
+/// C39: the acquisition waits for a busy lock, and acquires the locks behind it afterwards.
 pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harness) {
     let (holder, names) = (client(harness).await, names::<4>());
     let (locks, faulty) = faulty_client(harness).await;

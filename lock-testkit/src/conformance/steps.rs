@@ -47,8 +47,8 @@ pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
     LockRequest::from(name).ttl(ttl)
 }
 
-/// Returns the grant of a claim on a free lock. A claim without an answer in time is asked for again, and is granted
-/// the same hold (C16).
+/// Returns the grant of a claim on a free lock. If the answer does not arrive in time, the claim is repeated, and
+/// gets the same hold (C16).
 pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
     for _ in 0..20 {
         match backend.acquire(claim, None).await {

@@ -145,7 +145,7 @@ async fn what_is_left_or_refused_goes_alone() {
             let told = told.clone();
             |_: Vec<u8>| -> Told { ready(told).boxed() }
         };
-        // The first is under way alone until the others have gone alone, or have their answer.
+        // The first request is alone in progress until the others have gone alone, or have their answers.
         let all_asked = Barrier::new(2);
         let first = async {
             all_asked.wait().await;
