@@ -69,11 +69,11 @@ impl From<tokio::time::Instant> for Wait {
     }
 }
 
-/// One acquisition, as the caller asks for it.
+/// The request of one acquisition.
 ///
-/// A name alone is a request: the client's options give the rest, else the wait is for ever and the TTL is 30 s. A
-/// request is checked only when it is used, so that it can be built in one line. A bad part is then refused before
-/// any I/O.
+/// A name alone is a request: the rest comes from the client's options, or from the defaults, which are an
+/// endless wait and a TTL of 30 s. A request is checked only when it is used, so that it can be built in one
+/// line. An invalid part is then refused before any I/O.
 ///
 /// ```
 /// use std::time::Duration;
