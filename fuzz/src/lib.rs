@@ -126,7 +126,8 @@ pub fn url(schemes: &[&str], choice: u8, [secret, hosts, path, parameters]: &[Pa
 
 /// Fails if a text shows a part of the secret of [`url`].
 ///
-/// # Panics If the text shows it.
+/// # Panics
+/// If the text shows it.
 #[track_caller]
 pub fn assert_secret_is_kept(text: &str, url: &str) {
     assert!(!text.contains(SECRET), "C32: {text:?} shows the secret of {url:?}");

@@ -1,8 +1,9 @@
-//! Connections for requests, and the end of each. The driver's own pool sends the server one more request after
-//! each request, and takes back connections in the middle of an answer. `Connections` does neither. A connection
-//! whose caller left early is read to the end of the answer before its next use. A connection that failed or was
-//! silent is closed. After a long silence all others are given up as well, since a firewall or a dead peer
-//! swallows requests without an error.
+//! Connections for requests, and the end of each.
+//!
+//! The driver's own pool sends the server one more request after each request, and takes back connections in the
+//! middle of an answer. `Connections` does neither. A connection whose caller left early is read to the end of
+//! the answer before its next use. A connection that failed or was silent is closed. After a long silence all
+//! others are given up as well, since a firewall or a dead peer swallows requests without an error.
 //!
 //! ```text
 //!            request                 answer

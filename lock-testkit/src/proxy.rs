@@ -41,6 +41,7 @@ impl Proxy {
 
     /// Starts a proxy at the port of the server at `upstream`, on another loopback address. It is for servers
     /// that report their port to clients, but not their address. Only Linux has enough loopback addresses.
+    ///
     /// # Panics
     /// If no address can be had.
     pub async fn start_beside(upstream: SocketAddr) -> Self {

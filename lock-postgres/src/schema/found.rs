@@ -53,7 +53,8 @@ impl Found {
 
     /// Returns true if the schema has this version's format, and false if it must be made or changed.
     ///
-    /// # Errors An unknown format is refused.
+    /// # Errors
+    /// An unknown format is refused.
     pub(crate) fn is_ours(&self) -> Result<bool, LockError> {
         let Some(body) = &self.format else { return Ok(false) };
         let format = body.split("/*").next().unwrap_or_default();

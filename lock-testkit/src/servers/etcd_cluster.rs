@@ -57,14 +57,16 @@ impl EtcdCluster {
 
     /// Returns one member, for a test to disturb.
     ///
-    /// # Panics If no member has that number.
+    /// # Panics
+    /// If no member has that number.
     pub fn member(&mut self, number: usize) -> &mut EtcdServer {
         &mut self.members[number]
     }
 
     /// Waits for a leader, and returns its number. All running members must answer.
     ///
-    /// # Panics If there is no leader for twenty seconds.
+    /// # Panics
+    /// If there is no leader for twenty seconds.
     pub async fn leader(&self) -> usize {
         let mut leads = None;
         eventually("a member leads", LIMIT, async || {

@@ -186,9 +186,11 @@ impl EtcdServer {
 
     /// Like [`ctl`](Self::ctl), but a failure is an error. Waits at most five seconds for the server.
     ///
-    /// # Errors The error output of `etcdctl`.
+    /// # Errors
+    /// The error output of `etcdctl`.
     ///
-    /// # Panics If `etcdctl` is not installed; the message says how to install it.
+    /// # Panics
+    /// If `etcdctl` is not installed; the message says how to install it.
     pub fn try_ctl(&self, command: &[&str]) -> Result<String, String> {
         require("etcdctl", "etcd-client", "etcd");
         let scheme = if self.member.tls { "https" } else { "http" };

@@ -278,7 +278,8 @@ fn psql(port: u16, sql: &str) -> Result<String, String> {
 
 /// Returns the path of a Postgres program: from the folder on the path, otherwise from the newest package.
 ///
-/// # Panics If there is none; the message says how to install it.
+/// # Panics
+/// If there is none; the message says how to install it.
 pub(crate) fn program(name: &str) -> PathBuf {
     let mut versions: Vec<_> = fs::read_dir(VERSIONS).into_iter().flatten().flatten().collect();
     versions.sort_by_key(|version| version.file_name().to_string_lossy().parse::<u32>().ok());

@@ -72,7 +72,8 @@ impl RedisCluster {
 
     /// Returns the path of the authority's certificate, a PEM file.
     ///
-    /// # Panics If the cluster does not use TLS.
+    /// # Panics
+    /// If the cluster does not use TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.certificates.as_ref().expect("it speaks TLS").ca_path()
     }
@@ -84,7 +85,8 @@ impl RedisCluster {
 
     /// Returns one server, for a test to disturb.
     ///
-    /// # Panics If no server has that number.
+    /// # Panics
+    /// If no server has that number.
     pub fn server(&mut self, number: usize) -> &mut RedisServer {
         &mut self.servers[number]
     }
@@ -167,7 +169,8 @@ impl RedisCluster {
     /// Ends the move of the slot of `key` to the server `to`, which has all its keys. Returns once all running
     /// servers know of it.
     ///
-    /// # Panics If a server refuses, or does not know of it within thirty seconds.
+    /// # Panics
+    /// If a server refuses, or does not know of it within thirty seconds.
     pub async fn end_move(&self, key: &str, to: usize) {
         let (slot, from, target) = (self.slot(key), self.primary_of(key), id(&self.servers[to]));
         for server in [to, from] {

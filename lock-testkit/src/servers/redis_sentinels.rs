@@ -77,7 +77,8 @@ impl RedisSentinels {
 
     /// Returns the path of the authority's certificate, a PEM file.
     ///
-    /// # Panics If the servers do not use TLS.
+    /// # Panics
+    /// If the servers do not use TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.certificates.as_ref().expect("they speak TLS").ca_path()
     }
@@ -89,7 +90,8 @@ impl RedisSentinels {
 
     /// Returns one server, for a test to disturb.
     ///
-    /// # Panics If no server has that number.
+    /// # Panics
+    /// If no server has that number.
     pub fn server(&mut self, number: usize) -> &mut RedisServer {
         &mut self.servers[number]
     }

@@ -63,14 +63,16 @@ impl ZooKeeperEnsemble {
 
     /// Returns one member, for a test to disturb.
     ///
-    /// # Panics If no member has that number.
+    /// # Panics
+    /// If no member has that number.
     pub fn member(&mut self, number: usize) -> &mut ZooKeeperServer {
         &mut self.members[number]
     }
 
     /// Waits for a leader, and returns its number. No member may be stopped.
     ///
-    /// # Panics If there is no leader for a minute.
+    /// # Panics
+    /// If there is no leader for a minute.
     pub async fn leader(&self) -> usize {
         let mut leader = None;
         eventually("a member leads", LIMIT, async || {
