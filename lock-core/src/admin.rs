@@ -57,9 +57,9 @@ impl Admin {
     ///
     /// # Errors
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
-    /// - [`LockError::Incomplete`] if some of several servers, as of a Redis Cluster, do not answer. The error has
-    ///   the locks of the other servers, and names those that did not answer. So a listing without an error is
-    ///   complete.
+    /// - [`LockError::Incomplete`] if a part could not be read: some servers of a Redis Cluster do not answer, or
+    ///   another process keeps the file of a lock locked. The error has the locks of the rest, and the reason. So a
+    ///   listing without an error is complete.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.

@@ -416,6 +416,9 @@ impl LockGuard {
 
     /// Takes the lease out of the guard. From then on it is neither renewed nor released.
     ///
+    /// A hold that was gained by waiting gets its whole TTL by its first renewal, about 0.1 s after the grant. Before
+    /// that its lease lasts for 1.8 s (etcd) to 3 s: call [`extend`](Self::extend) first if the next owner may need longer.
+    ///
     /// # Errors
     /// - [`LockError::Lost`] if the lock is lost.
     /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.

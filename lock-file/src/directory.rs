@@ -304,19 +304,24 @@ impl Directory {
     }
 
     pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (mut states, mut unreadable) = (Vec::new(), Vec::new());
+        let (mut states, mut unreadable, mut stuck) = (Vec::new(), Vec::new(), None);
         for path in self.files()? {
-            match self.state_in(&path) {
+            // The listing waits once at most for a file that another process keeps locked.
+            let timeout = if stuck.is_none() { LockTimeout::new() } else { LockTimeout::none() };
+            // S3: a file that cannot be read may be of a held lock, and must not hide others.
+            match self.state_in(&path, timeout) {
                 Ok(state) => states.extend(state),
-                Err(error) if error.is_transient() => return Err(error),
-                // S3: it may be a held lock, and must not hide others.
+                Err(error) if error.is_transient() => stuck = stuck.or(Some(error)),
                 Err(error) => unreadable.push(unread(&path).ok_or(error)?),
             }
         }
         let mut states = LockState::listed(states, prefix, limit);
         unreadable.truncate(limit - states.len());
         states.extend(unreadable);
-        Ok(states)
+        match stuck {
+            None => Ok(states),
+            Some(error) => Err(BackendError::incomplete(BACKEND, states, &[error])),
+        }
     }
 
     pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -366,9 +371,13 @@ impl Directory {
 
     /// Returns the lock in the file at `path`. `None` if the file never had one, or if it is not the file of the lock
     /// that it names, such as a copy. Unknown content may be a lock, and is an error.
-    fn state_in(&self, path: &Path) -> Result<Option<LockState>, BackendError> {
+    fn state_in(
+        &self,
+        path: &Path,
+        timeout: LockTimeout,
+    ) -> Result<Option<LockState>, BackendError> {
         let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
-        let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else {
+        let Some(file) = LockedFile::find(&state_file, timeout)? else {
             return Ok(None);
         };
         let Some(value) = file.value() else { return Ok(None) };

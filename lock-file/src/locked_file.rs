@@ -44,6 +44,11 @@ impl LockTimeout {
         Self::of(LOCK_TIMEOUT_WITH_DISK)
     }
 
+    /// For a section that begins at once or not at all.
+    pub(crate) fn none() -> Self {
+        Self::of(Duration::ZERO)
+    }
+
     fn of(span: Duration) -> Self {
         Self { span, end: Instant::now() + span }
     }

@@ -94,8 +94,8 @@ impl BackendError {
         Self { reason, ..Self::refusal(backend, context) }
     }
 
-    /// Some of several servers did not answer a listing, for the reasons in `missing`. `held` are the locks of the
-    /// other servers. A retry may help if it may help for one of the reasons.
+    /// A part of a listing could not be read, as from a server that does not answer, for the reasons in `missing`.
+    /// `held` are the locks of the rest. A retry may help if it may help for one of the reasons.
     ///
     /// A client turns it into [`LockError::Incomplete`](crate::LockError::Incomplete).
     pub fn incomplete(
@@ -104,7 +104,7 @@ impl BackendError {
         missing: &[BackendError],
     ) -> Self {
         let reasons: Vec<String> = missing.iter().map(ToString::to_string).collect();
-        let context = format!("not all servers answered: {}", reasons.join("; "));
+        let context = format!("a part was not read: {}", reasons.join("; "));
         let transient = missing.iter().any(Self::is_transient);
         let reason = Some(Box::new(Reason::Incomplete(held)));
         Self { reason, transient, ..Self::refusal(backend, context) }
@@ -177,7 +177,7 @@ impl BackendError {
         }
     }
 
-    /// Returns the locks of the servers that answered, if this error is an [incomplete](Self::incomplete) listing.
+    /// Returns the locks that were read, if this error is an [incomplete](Self::incomplete) listing.
     pub fn held(&self) -> Option<&[LockState]> {
         match self.reason.as_deref() {
             Some(Reason::Incomplete(held)) => Some(held),

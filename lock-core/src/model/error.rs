@@ -24,7 +24,7 @@ use super::{
 /// | [`Backend`](Self::Backend) | transient, if its source [is](BackendError::is_transient) | later; the client has retried already | 503 |
 /// | [`Backend`](Self::Backend) | not transient | no: rights, password | 500 |
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
-/// | [`Incomplete`](Self::Incomplete) | as its source | as its source; it has the locks of the servers that answered | 503 |
+/// | [`Incomplete`](Self::Incomplete) | as its source | as its source; it has the locks of the rest | 503 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
 /// | [`RuntimeStopped`](Self::RuntimeStopped) | | no: the client needs a runtime that lives as long as it does | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
@@ -131,11 +131,11 @@ pub enum LockError {
         /// Number of permits of the lock, for as long as it is held.
         held: u16,
     },
-    /// Some of several servers did not answer a listing.
+    /// A part of a listing could not be read, as from a server that did not answer.
     Incomplete {
-        /// The locks of the servers that answered, as a listing shows them.
+        /// The locks that were read, as a listing shows them.
         held: Vec<LockState>,
-        /// Names the servers that did not answer, with the reasons.
+        /// Names what was not read, with the reasons.
         source: BackendError,
     },
     /// The backend could not be reached, or refused.
