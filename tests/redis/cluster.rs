@@ -10,7 +10,9 @@ use crate::support::{LIMIT, client, fresh_name, released, renewed};
 
 async fn server() -> RedisServer {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
-    server.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    let slots: Vec<String> = (0..16384).map(|slot: u32| slot.to_string()).collect();
+    let add = ["CLUSTER", "ADDSLOTS"].into_iter().chain(slots.iter().map(String::as_str));
+    server.cli(&add.collect::<Vec<_>>());
     eventually("the slots are served", LIMIT, async || {
         server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
     })

@@ -31,7 +31,7 @@ fn done(server: &RedisServer, command: &[&str]) {
 /// Makes a user with all rights of a client; returns its URL.
 fn user(server: &RedisServer) -> String {
     let secret = format!(">{SECRET}");
-    let user = ["ACL", "SETUSER", USER, "reset", "on", &secret];
+    let user = ["ACL", "SETUSER", USER, "reset", "resetchannels", "on", &secret];
     done(server, &[&user[..], &RIGHTS[..]].concat());
     format!("redis://{USER}:{SECRET}@{}", server.addr())
 }

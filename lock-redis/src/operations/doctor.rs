@@ -191,7 +191,8 @@ fn product(info: &Info<'_>) -> String {
 }
 
 fn role(info: &Info<'_>) -> Finding {
-    if info.get("redis_mode") == "sentinel" {
+    // Valkey calls it the server's mode.
+    if ["redis_mode", "server_mode"].iter().any(|key| info.get(key) == "sentinel") {
         let seen = "the server is a sentinel, which keeps no locks";
         return Finding::risk("role", seen, "connect by redis-sentinel://");
     }

@@ -36,6 +36,14 @@ fn c31_a_compatible_server_is_named() {
     }
 }
 
+/// Redis and Valkey report it in different fields, and a sentinel has no role.
+#[test]
+fn c31_a_sentinel_is_named() {
+    for info in ["redis_mode:sentinel\r\n", "server_mode:sentinel\r\n"] {
+        assert!(role(&Info::parse(info)).seen.contains("is a sentinel"), "{info}");
+    }
+}
+
 #[test]
 fn c31_an_evicting_policy_is_a_risk_with_and_without_a_limit() {
     assert_eq!(health(eviction, "maxmemory:0\r\nmaxmemory_policy:volatile-lru"), Health::Risk);
