@@ -40,6 +40,7 @@ async fn the_dashboard_and_its_page_name_every_metric() {
     fence.advance(guard.token()).await.expect_err("it is stale");
 
     let served = recorder.handle().render();
+    assert!(served.contains("leasehold_stale_tokens_total 1"), "{served}");
     let dashboard: Value = serde_json::from_str(DASHBOARD).expect("the dashboard is JSON");
     let asked: BTreeSet<String> =
         expressions(&dashboard).iter().flat_map(|expression| names(expression)).collect();

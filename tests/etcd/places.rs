@@ -84,40 +84,60 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     released(next).await;
 }
 
-/// C28, C27: a place is on the session of its TTL, so no waiter loses its place in a stall of the server.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
+/// C28, C27: a place is on the session of its TTL, so no waiter loses its place while `stall` lasts: longer than a
+/// lease of 2 s. `server` answers after it.
+async fn no_place_is_lost(url: &str, server: &EtcdServer, stall: impl AsyncFnOnce()) {
     const WAITERS: usize = 20;
-    let server = EtcdServer::start().await;
-    let holder = client(&server.url()).await;
+    let holder = client(url).await;
     let request = || patient("a").ttl(Duration::from_secs(30));
     let guard = holder.acquire(request()).await.expect("a free lock");
     let served = Arc::new(Mutex::new(Vec::new()));
     let mut waiting = Vec::new();
     for number in 0..WAITERS {
-        let (waiter, served, request) = (client(&server.url()).await, served.clone(), request());
+        let (waiter, served, request) = (client(url).await, served.clone(), request());
         waiting.push(tokio::spawn(async move {
             let guard = waiter.acquire(request.wait(Wait::Forever)).await.expect("its turn comes");
             served.lock().expect("no panic").push(number);
             released(guard).await;
         }));
-        let queued = async || claims(&server, "a").len() == number + 2;
+        let queued = async || claims(server, "a").len() == number + 2;
         eventually("it waits", LIMIT, queued).await;
     }
-    let places = claims(&server, "a");
-    server.stop();
-    // The fault: longer than a lease of 2 s lasts.
-    sleep(Duration::from_secs(3)).await;
-    server.cont();
+    let places = claims(server, "a");
+    stall().await;
     // The server ends leases that have expired within a second.
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
-        assert_eq!(claims(&server, "a"), places);
+        assert_eq!(claims(server, "a"), places);
     }
     released(guard).await;
     join_all(waiting).await.into_iter().for_each(|waiter| waiter.expect("no panic"));
     let in_order: Vec<_> = (0..WAITERS).collect();
     assert_eq!(*served.lock().expect("no panic"), in_order);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_no_place_is_lost_in_a_stall_of_3_s() {
+    let server = EtcdServer::start().await;
+    no_place_is_lost(&server.url(), &server, async || {
+        server.stop();
+        sleep(Duration::from_secs(3)).await;
+        server.cont();
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_no_place_is_lost_while_the_leader_stands_still() {
+    let cluster = EtcdServer::start_cluster(3).await;
+    let (members, leader) = (cluster.members(), cluster.leader().await);
+    no_place_is_lost(&cluster.url(), &members[(leader + 1) % 3], async || {
+        members[leader].stop();
+        sleep(Duration::from_secs(4)).await;
+        members[leader].cont();
+        cluster.leader().await;
+    })
+    .await;
 }
 
 /// The served waiters in their order, by their numbers.

@@ -102,6 +102,23 @@ async fn a_lease_that_is_handed_on_outlives_its_client() {
     released(guard).await;
 }
 
+/// A hold that was just gained by waiting has its whole TTL once it was extended, so its lease can be handed on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_that_was_gained_by_waiting_is_extended_and_handed_on() {
+    let server = one_member().await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let (name, ttl) = (fresh_name(), 8 * SECOND);
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name).ttl(ttl), &name).await;
+    released(guard).await;
+    let guard = served(waiting).await;
+    guard.extend(ttl).await.expect("held");
+    let text = guard.detach().expect("held").export();
+    sleep(4 * SECOND).await;
+    let lease = Lease::import(&text).expect("its own text");
+    released(holder.attach(lease).await.expect("it is still held")).await;
+}
+
 /// The client that handed a lease on stays alive, and does not end the lease.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_ends_no_lease_that_it_handed_on() {
