@@ -57,7 +57,10 @@ pub(crate) fn commands(server: &RedisServer) -> Vec<(String, String)> {
         Some((command.to_owned(), rest.split(',').next()?.to_owned()))
     };
     let ours = stats.text().lines().filter_map(line).filter(|(command, _)| {
-        !matches!(command.as_str(), "config" | "config|resetstat" | "info" | "ping" | "client|setinfo")
+        !matches!(
+            command.as_str(),
+            "config" | "config|resetstat" | "info" | "ping" | "client|setinfo"
+        )
     });
     let mut ours: Vec<_> = ours.collect();
     ours.sort();
