@@ -13,7 +13,7 @@ use leasehold::{LockError, LockRequest, LostReason};
 /// Time limit of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// A TTL that outlives each test, so that no lock becomes free by it.
+/// A TTL longer than each test, so that no lock becomes free by expiry.
 const LONG: Duration = Duration::from_secs(600);
 
 fn long(name: &str) -> LockRequest {

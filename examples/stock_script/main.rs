@@ -76,7 +76,7 @@ async fn careless(url: &str) -> Result<(), Failure> {
     )
 }
 
-/// Also fails, but before it has written anything.
+/// A sale that fails in the same way, but before it has written anything.
 async fn careful(url: &str) -> Result<(), Failure> {
     let shop = Shop::with_broken_sales(url).await?;
     let error = failure(shop.sell(SELL, 1).await)?;

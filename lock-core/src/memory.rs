@@ -215,7 +215,7 @@ impl DistributedLock for MemoryBackend {
                 lock.holds.end(*owner);
             }
         }
-        // C34: also if all of them only waited, since the waiters behind them may fit.
+        // C34: the queue moves on even if all of them only waited, since the waiters behind them may fit.
         self.ended(&mut store, name, now)
     }
 

@@ -271,7 +271,8 @@ async fn c26_several_locks_pass_nobody_of_their_client() {
     all.release().await.expect("held to the end");
 }
 
-/// C26, C39: also if the server does not know them yet, and so would grant the lock.
+/// C26, C39: several locks keep their place behind an earlier request of their client, even if the server does
+/// not know that request yet and so would grant the lock.
 #[tokio::test(start_paused = true)]
 async fn c26_several_locks_do_not_overtake_a_request_of_their_client() {
     let (locks, faulty, _) = clients();

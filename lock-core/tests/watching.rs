@@ -183,7 +183,8 @@ async fn term(observer: &mut Observer) -> Option<FencingToken> {
     observer.next().await.expect("an answer").map(|leader| leader.term)
 }
 
-/// Also for campaigns one after the other in one process, where a plain lock would pass without a request.
+/// Observers see each leader, even if campaigns of one process follow each other. A plain lock would then pass
+/// from task to task without a request.
 #[tokio::test(start_paused = true)]
 async fn c40_each_leader_of_one_client_is_shown() {
     let (client, _) = faulty_client();
@@ -278,7 +279,7 @@ async fn c40_a_candidate_takes_no_hold_that_is_passed() {
     assert_eq!((leader.term, leader.label.as_str()), (leadership.term(), "candidate"));
 }
 
-/// Otherwise observers would see the former leader, with the former term.
+/// If a leader passed its hold on without a request, observers would see the former leader, with the former term.
 #[tokio::test(start_paused = true)]
 async fn c40_a_leader_passes_its_hold_to_nobody() {
     let (client, _) = faulty_client();

@@ -111,7 +111,7 @@ async fn try_a_lock(cluster: &Cluster) -> Result<(), BackendError> {
     let claim = LockRequest::new(&name).ttl(PROBE_TTL).claim();
     let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
     let attempted = cluster.attempt(&claim, None).await;
-    // Also if the outcome is unknown.
+    // Withdraws the claim even if the outcome of the attempt is unknown.
     cluster.withdraw(&claim.name, claim.owner).await?;
     attempted.map(drop)
 }

@@ -40,7 +40,7 @@ pub struct EtcdFence {
 pub struct FenceComparison {
     /// The key of the fence's mark.
     pub key: String,
-    /// Its value while no greater token was seen.
+    /// The value of that key while no greater token was seen.
     pub value: String,
 }
 

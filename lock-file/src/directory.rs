@@ -264,7 +264,7 @@ impl Directory {
             lock.holds.end(owner);
             lock.leave(owner)?;
         }
-        // C34: also for a claim that only waited, since those behind it may fit.
+        // C34: the queue moves on even if the claim only waited, since the waiters behind it may fit.
         self.tell(lock.pass_on()?);
         Ok(())
     }

@@ -14,7 +14,7 @@ use crate::platform;
 /// Access to a new file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Privacy {
-    /// Its owner alone.
+    /// Access for the file's owner alone.
     Private,
     /// The usual access to new files of the process.
     Usual,

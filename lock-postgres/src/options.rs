@@ -48,7 +48,7 @@ enum Target {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ends {
     ByTtl,
-    /// Also the end of the client's connection, if that is earlier.
+    /// The TTL, or the end of the client's connection if that is earlier.
     WithConnection,
 }
 

@@ -218,7 +218,7 @@ async fn c34_permits_come_in_past_a_waiter_that_died() {
     join_all(guards.into_iter().map(released)).await;
 }
 
-/// C34: also a claim that waits itself, and also if it would fit beside the holders.
+/// C34: a reader waits for an older claim that itself waits, even if the reader would fit beside the holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c34_a_reader_waits_for_an_older_writer() {
     let server = one_member().await;

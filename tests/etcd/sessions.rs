@@ -166,7 +166,7 @@ async fn a_client_that_hangs_loses_its_session() {
             let lease = unrenewed(&lock, 2 * SECOND).await;
             (lock, lease)
         });
-        // Its tasks do not run any more, but nothing is closed.
+        // The tasks of the runtime do not run any more, but nothing is closed.
         (runtime, held)
     });
     let (runtime, (lock, lease)) = hanging.join().expect("no panic");

@@ -124,7 +124,7 @@ impl Claims {
         }
         let mut next = *state;
         if state.claims[client] != me.claim {
-            // Its session has ended: it is not in the queue any more.
+            // The claim's session has ended, so the claim is not in the queue any more.
             (next.clients[client].claim, next.clients[client].before) = (0, [0; CLIENTS]);
             return Some(next);
         }

@@ -26,7 +26,7 @@ enum Phase {
     Idle,
     /// The client has drawn a number from the sequence.
     Drawn(u8),
-    /// In its transaction, with the row that it saw.
+    /// The client's transaction is open, and has read the lock's row.
     Saw {
         is_free: bool,
         last: u8,

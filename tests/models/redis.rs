@@ -29,7 +29,7 @@ enum Phase {
     Subscribed,
     Queued,
     Holds(u8),
-    /// Its deadline has passed, but it still releases.
+    /// The deadline of the hold has passed, but the client still releases it.
     Late(u8),
     Done,
 }

@@ -98,7 +98,7 @@ async fn the_server_refuses_nothing_of_what_is_sent() {
     works(&client(&server.url()).await).await;
     let refused = server.cli(&["INFO", "errorstats"]);
     let others = refused.text().lines().filter(|line| line.starts_with("errorstat_"));
-    // A script that the server does not know yet is sent to it.
+    // `NOSCRIPT` is no refusal: the client then sends the script.
     let others: Vec<_> = others.filter(|line| !line.starts_with("errorstat_NOSCRIPT:")).collect();
     assert!(others.is_empty(), "{others:?}");
 }

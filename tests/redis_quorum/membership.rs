@@ -41,7 +41,7 @@ async fn nobody_gets_in_beside_a_holder(mut set: Set) {
         assert!(tried.is_err(), "two hold: {lease:?} and {tried:?}");
     }
     assert!(brief(&other, &name).await > lease.token());
-    // Then it votes again.
+    // After that, the server votes again.
     set.servers[..minority].iter_mut().for_each(RedisServer::kill);
     brief(&other, &name).await;
 }

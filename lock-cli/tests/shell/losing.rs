@@ -55,7 +55,7 @@ pub(crate) async fn c08_lost_data_ends_a_command_that_will_not_end(store: &impl 
     eventually("its child is gone", LIMIT, async || !is_running(child)).await;
 }
 
-/// Its work may have overlapped another holder's, which the exit code must show.
+/// The command's work may have overlapped another holder's work, which the exit code must show.
 pub(crate) async fn c08_a_loss_is_told_though_the_command_ended_first(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "while [ ! -e go ]; do sleep 0.01; done";

@@ -34,7 +34,7 @@ async fn kubernetes_runs_command_lines_that_are_understood() {
         let args = container["args"].as_array().expect("a list");
         let args: Vec<&str> = args.iter().map(|word| word.as_str().expect("a text")).collect();
         run(&args).await;
-        // Otherwise the lock is not released at the end of a pod.
+        // Kubernetes must leave the command its grace, or the lock is not released at the end of a pod.
         let mut grace = args.windows(2).filter(|words| words[0] == "--grace").map(|words| words[1]);
         let grace = humantime::parse_duration(grace.next().unwrap_or("5s")).expect("a span");
         let left = pod["terminationGracePeriodSeconds"].as_u64().expect("a number");

@@ -170,7 +170,7 @@ impl Register {
     ) -> Result<Attempt, BackendError> {
         let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_duration());
         if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {
-            // C19: also if the request was sent before the withdrawal.
+            // C19: the claim is refused even if its request was sent before the withdrawal.
             return Err(BackendError::withdrawn(backend));
         }
         if claim.kind != Kind::Exclusive {

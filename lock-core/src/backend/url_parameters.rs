@@ -81,7 +81,8 @@ impl UrlParameters {
     /// assert_eq!(url.place(), "redis://10.0.0.5:6380/3");
     /// ```
     pub fn place(&self) -> String {
-        // C32: also where a password has characters that belong percent-encoded. One with a `?` or `#` has its `@` behind it.
+        // C32: the password is also left out if it has characters that should be percent-encoded. After a `?` or
+        // `#` in a password, the `@` is not in the base.
         let (scheme, rest) = self.base.split_once(':').unwrap_or((&self.base, ""));
         match (rest.strip_prefix("//"), rest.rsplit_once('@')) {
             (Some(_), None) if self.has_late_at => format!("{scheme}://…"),

@@ -55,7 +55,7 @@ struct Registry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a hold that is superseded belongs to another guard on the server"]
 pub(crate) enum Registration {
-    /// This hold, or none: the hold had been lost.
+    /// This hold, or none if the hold was already lost.
     Own,
     /// A later hold with the same lease.
     Superseded,

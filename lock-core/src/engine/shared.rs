@@ -320,7 +320,7 @@ impl Shared {
             hold.end(LostReason::Shutdown);
             let lease = hold.lease();
             let remains = match lost_before {
-                // Its guard may live on, and nobody else would refuse a late request.
+                // The guard of the hold may live on, and nobody else would refuse a late request.
                 _ if lease.unresolved => Remains::Claim,
                 Some(LostReason::Evicted) => continue,
                 _ => Remains::Hold,

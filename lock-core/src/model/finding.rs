@@ -21,7 +21,7 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "lowercase"))]
 pub enum Health {
-    /// As it should be.
+    /// No danger was found.
     Good,
     /// Endangers a promise of the contract.
     Risk,

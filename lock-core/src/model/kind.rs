@@ -87,7 +87,7 @@ impl Permits {
     }
 }
 
-/// As in `2 of 5`.
+/// Writes the numbers of both, such as `2 of 5`.
 impl fmt::Display for Permits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} of {}", self.taken, self.of)

@@ -6,17 +6,17 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LostReason {
-    /// Its deadline passed without a renewal that the server confirmed.
+    /// The deadline passed without a renewal that the server confirmed.
     Expired,
-    /// Its [bound](crate::LockRequest::max_hold) was over, so that it was not renewed any more.
+    /// The [bound](crate::LockRequest::max_hold) of the hold was over, so the hold was not renewed any more.
     MaxHold,
     /// The server answered that the hold is not ours any more.
     Evicted,
     /// The connection that is the lock was closed.
     Disconnected,
-    /// Its holder released, detached or dropped it.
+    /// The holder released, detached or dropped the hold.
     Released,
-    /// Its client was shut down.
+    /// The client was shut down.
     Shutdown,
 }
 

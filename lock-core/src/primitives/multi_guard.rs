@@ -111,7 +111,7 @@ impl From<LockGuard> for MultiGuard {
     }
 }
 
-/// The error that tells of the loss of one of `guards`, with its cause.
+/// Returns the error for the loss of one of `guards`, with its cause.
 pub(super) fn loss_of(guards: &[LockGuard], (name, reason): (LockName, LostReason)) -> LockError {
     let lost = guards.iter().find(|guard| *guard.name() == name);
     let error = lost.and_then(|guard| guard.error_if_lost().err());

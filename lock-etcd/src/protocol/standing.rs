@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(standing(permits, Some(2), &claims), Standing::Waits, "many came after it");
         assert_eq!(standing(permits, Some(2), &claims[..3]), Standing::Fits(Slots::new([2])));
         assert_eq!(standing(permits, None, &claims), Standing::Waits);
-        // Its own claim is read, but not all before it: the first one, with slot 0, is missing.
+        // The claim itself is read, but not all claims before it: the first one, with slot 0, is missing.
         let held = (1..4).zip([0, 1, 2]).map(|(revision, slot)| claim(revision, permits, &[slot]));
         let waiting = (4..6).map(|revision| claim(revision, permits, &[]));
         let claims: Vec<_> = held.chain(waiting).collect();

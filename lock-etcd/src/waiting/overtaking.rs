@@ -59,7 +59,7 @@ struct Sight {
 }
 
 impl Sight {
-    /// Notes a front that is seen at `now`, again if `before` is given.
+    /// Notes a front that is seen at `now`. `before` is the earlier sight of the same front, if any.
     fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
         // Live waiters may have been kept from claiming it, as we were from looking.
         let before = before.filter(|before| now.since(before.last) < PAUSE);

@@ -76,7 +76,7 @@ pub(crate) struct Place {
     pub(crate) revision: i64,
     /// The token of the hold that the place becomes.
     pub(crate) token: FencingToken,
-    /// The session of its key.
+    /// The session that keeps the claim's key.
     pub(crate) session: Arc<Session>,
     /// The holder's label when the place was taken.
     pub(crate) holder: Option<Label>,

@@ -201,7 +201,7 @@ fn never_left(text: &str) -> bool {
 /// Returns the reason why the other side understands no request: it speaks another protocol. `None` if it does not
 /// look so.
 fn misunderstanding(text: &str) -> Option<&'static str> {
-    // Its first bytes were taken for the length of a frame.
+    // The first bytes of the answer were taken for the length of a frame.
     if text.contains("frame with invalid size") {
         return Some(
             "what answers does not speak etcd's protocol: name the port of clients (2379), and if the server speaks \

@@ -79,7 +79,7 @@ impl Identity {
             Ordering::Acquire,
         );
         let other = first.is_err_and(|known| known != header.cluster_id());
-        // C22: its tokens would repeat.
+        // C22: the tokens of another cluster, or of an earlier state of this one, would repeat ours.
         let refused = if other {
             Err(refusal("a member of another cluster answered: its tokens would repeat ours"))
         } else if header.revision() < least {

@@ -162,7 +162,7 @@ async fn fenced_writes_are_atomic_and_in_token_order() {
     }
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Also if a writer fails: otherwise the reader would never stop.
+        // Stops the reader even if a writer fails.
         let _stop = Set(&done);
         scope.spawn(|| {
             let mut last = 0;

@@ -22,7 +22,8 @@ use crate::creation::Creation;
 /// The `f_type` of `/proc`.
 const PROC: u32 = 0x9fa0;
 
-/// File systems that belong to one machine, by `statfs(2)`'s `f_type`. Others are not known to.
+/// File systems that belong to one machine alone, by `statfs(2)`'s `f_type`. Machines may share any other file
+/// system.
 const LOCAL: [u32; 15] = [
     0xef53,      // ext2, ext3, ext4
     0x5846_5342, // XFS

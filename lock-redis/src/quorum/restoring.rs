@@ -30,7 +30,7 @@ pub(super) async fn restore(
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };
         let proposal = Proposal { claim, ballot: renewal.token, waiter: None };
         for voter in majority::forgetful(voters, answers, *index) {
-            // C11: not after the release of the hold.
+            // C11: no vote is restored after the release of the hold.
             if ballots.is_open(renewal.owner, renewal.token) {
                 let _ = voter.vote(&proposal).await;
             }

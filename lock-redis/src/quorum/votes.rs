@@ -228,7 +228,7 @@ mod tests {
         assert!(matches!(behind, Verdict::Stale(9)), "{behind:?}");
     }
 
-    /// Otherwise each split vote would take the voter's time limit.
+    /// If a majority waited for a silent server, each split vote would take the voter's time limit.
     #[test]
     fn c17_who_was_silent_is_waited_for_by_no_majority() {
         let heard = [false; 3];

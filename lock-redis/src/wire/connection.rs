@@ -43,8 +43,8 @@ pub(crate) fn with_socket_settings(
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(UNACKNOWLEDGED_LIMIT);
     let info = target.into_connection_info()?.set_tcp_settings(settings);
-    // Otherwise the driver sends its name, which needs a separate right since Redis 7.2. The server would then log a
-    // refusal for each connection of a user that has only the rights of a client of locks.
+    // Without this setting the driver sends its name, which needs a separate right since Redis 7.2. The server
+    // would then log a refusal for each connection of a user that has only the rights of a client of locks.
     let quiet = info.redis_settings().clone().set_skip_set_lib_name();
     Ok(info.set_redis_settings(quiet))
 }

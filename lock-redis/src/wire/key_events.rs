@@ -121,7 +121,7 @@ impl KeyWatch {
                 // Earlier changes have no event.
                 Ok(()) => return Some(News::Change),
                 Err(refused) if refused.code().is_some() => return None,
-                // This event is lost, and another one comes.
+                // The subscription failed with its connection, and another connection comes.
                 Err(_) => {}
             }
         }

@@ -43,7 +43,7 @@ pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
     }
 }
 
-/// C28, L2: a pushed grant in a black hole is missed; the poll finds it.
+/// C28, L2: a waiter misses a grant that is pushed into a black hole, and its poll finds the grant.
 pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;

@@ -64,7 +64,7 @@ async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
     settling.abort();
 }
 
-/// Its timers were paused too, and the answer is there when they continue.
+/// The timers of a paused client were paused too, and the answer is there when they continue.
 #[tokio::test]
 async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
     let client = Client::open("redis://127.0.0.1:1").expect("a URL");

@@ -140,7 +140,7 @@ mod tests {
         }
     }
 
-    /// Any reply tells of servers, or is refused by a typed error.
+    /// Any reply names servers, or is refused by a typed error.
     #[test]
     fn fuzz_slots() {
         use crate::protocol::reply::tests::value;

@@ -250,7 +250,7 @@ impl Known {
             Err(error) => return Err(error),
         };
         *self.primary() = primary.clone();
-        // This waits for a reply, so it comes before the first requests.
+        // `identify` waits for a reply, so it comes before the first requests.
         primary.identify().await;
         *self.primary() = primary;
         Ok(())
