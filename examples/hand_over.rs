@@ -67,7 +67,7 @@ async fn hand_over(url: Option<String>) -> Result<(), Failure> {
 fn start(secret: &str) -> Result<Child, Failure> {
     let mut child =
         Command::new(std::env::current_exe()?).arg("--take-over").stdin(Stdio::piped()).spawn()?;
-    // Dropped at the end of the statement, which ends the child's input.
+    // The pipe is dropped at the end of the statement, which ends the child's input.
     child.stdin.take().ok_or("no pipe to the child")?.write_all(secret.as_bytes())?;
     Ok(child)
 }

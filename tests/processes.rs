@@ -426,7 +426,8 @@ async fn s3_a_grant_that_waited_out_its_time_is_not_believed() {
     let mut waiter = fixture.spawn("paused waiter", limit);
     queued(1).await;
     waiter.stop();
-    // Granted to the waiter, which does not receive it, and in the end to this test again.
+    // Each release grants the lock to the stopped waiter. When that grant has expired, this test gets the lock
+    // again.
     for guard in guards.drain(..) {
         guard.release().await.expect("an answer");
     }

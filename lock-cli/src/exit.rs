@@ -126,7 +126,7 @@ impl From<LockError> for Failure {
             LockError::Backend { .. }
             | LockError::Incomplete { .. }
             | LockError::Unfenced { .. } => Exit::Unavailable,
-            // Unlike after an unreachable store, the command ran.
+            // An unreachable store keeps the command from running. Here the command ran.
             LockError::Unrecorded { .. } => Exit::Unrecorded,
             // The store has something else under the name, so it refuses the lock.
             LockError::NotALock { .. } => Exit::Unavailable,

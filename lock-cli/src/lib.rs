@@ -85,7 +85,7 @@ fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
     builder.enable_all().thread_keep_alive(Duration::MAX);
     let runtime = builder.build().map_err(|error| Failure::system("cannot start", &error))?;
     let ended = runtime.block_on(carry_out(cli, connector));
-    // Does not wait for a blocked thread, such as on a file of a dead disk.
+    // This shutdown does not wait for a blocked thread, such as one that reads a file of a dead disk.
     runtime.shutdown_background();
     ended
 }

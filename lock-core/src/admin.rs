@@ -78,7 +78,7 @@ impl Admin {
         prefix: impl AsRef<str>,
         limit: usize,
     ) -> Result<Vec<LockState>, LockError> {
-        // One try only, since it may take many requests.
+        // A listing may take many requests, so it is not repeated.
         let answer = self
             .client
             .shared

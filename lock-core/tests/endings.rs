@@ -151,8 +151,8 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     let text = lease.expect("a free lock").detach().expect("held").export();
     for releases in [false, true] {
         let lost = client.attach(Lease::import(&text).expect("a lease")).await.expect("held");
-        // Extended on the server, but the answer is lost: so the server keeps the hold longer than this client
-        // believes.
+        // The server extends the hold, but the answer is lost: so the server keeps the hold longer than this
+        // client believes.
         faulty.always(Operation::Extend, Fault::SilenceAfter);
         lost.lost().await;
         faulty.heal();

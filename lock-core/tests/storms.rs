@@ -155,8 +155,8 @@ async fn c18_a_storm_of_tries_costs_a_request_each_at_most() {
     holder.release().await.expect("held to the end");
 }
 
-/// C26: callers that wait for longer than the holders before them hold get in, even if each waits alone for its
-/// turn.
+/// C26: callers get in if their wait is longer than the holds before them, even if each caller waits alone for
+/// its turn.
 #[tokio::test(start_paused = true)]
 async fn c26_short_waits_of_many_arrivals_get_in() {
     const ARRIVALS: u32 = 200;

@@ -93,7 +93,7 @@ impl LockedFile {
 
     fn read(state_file: &StateFile, locked: (File, u64)) -> Result<Self, BackendError> {
         let (file, length) = locked;
-        // Made first, so that the file is unlocked for any content.
+        // The value is made first, so that its drop unlocks the file, whatever the file contains.
         let mut locked = Self { state_file: state_file.clone(), file, length, version: None };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut content = (&locked.file).take(FILE_BYTES as u64);

@@ -61,7 +61,7 @@ impl Replacement {
             platform::make_private(&mut options);
         }
         let mut file = options.open(&self.beside)?;
-        // Set before the contents are written, which may be private.
+        // The rights are set before the contents are written, since the contents may be private.
         if let Some(old) = metadata_if_there(&self.target)? {
             file.set_permissions(old.permissions())?;
         }

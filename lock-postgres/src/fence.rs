@@ -74,8 +74,8 @@ impl PostgresFence {
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        // Sent as text, whose settings bound the wait for another transaction: the function leaves that bound to
-        // its caller.
+        // The request goes as text, whose settings bound the wait for another transaction. The function leaves
+        // that bound to its caller.
         let answer = self.server.connections.request(&self.call(token).as_text()).await;
         answer.map(drop).map_err(|error| classify_refusal(token, error))
     }

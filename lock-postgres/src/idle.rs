@@ -80,7 +80,7 @@ fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> 
     kept.values.retain(|(_, since)| since.elapsed() < limit);
     let next = kept.values.iter().map(|(_, since)| *since + limit).min();
     if next.is_none() {
-        // Under the lock, so that a value kept from now on starts a new task.
+        // The task is removed under the mutex, so that a value kept from now on starts a new task.
         kept.closer = None;
     }
     next

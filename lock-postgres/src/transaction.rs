@@ -16,7 +16,7 @@ pub(crate) enum Request<'a> {
 /// Form in which requests are sent over a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Prepared statements, in a session that was [set up](set_up) for them; plain texts as in the other
+    /// Prepared statements, in a session that was [set up](set_up) for them. Plain texts are sent as in the other
     /// form.
     Prepared,
     /// Text with [`PREAMBLE`] before it, since the next request may run in another session.

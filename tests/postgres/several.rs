@@ -21,7 +21,8 @@ async fn c39_free_locks_are_acquired_by_one_transaction() {
         client.acquire_all(NAMES).await.expect("free").release().await.expect("held to the end");
     }
     drop(client);
-    // One to acquire and three to release; and those of the questions, the connection and the server itself.
+    // One transaction to acquire and three to release in each cycle, and those of the counting, the connection
+    // and the server itself.
     let asked = counted_since(&server, before, 400).await;
     assert!(asked < 500, "{asked} transactions for 100 cycles");
 }

@@ -88,7 +88,8 @@ async fn c22_a_counter_at_its_end_is_a_typed_error_and_takes_no_lock() {
     assert_eq!(client.admin().inspect(&name).await.expect("an answer").holder(), None);
 }
 
-/// Under all defaults of the database, each statement sees what the one before it waited for.
+/// Whatever the default isolation of the database, each statement sees the results for which the statement before
+/// it waited.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_serializable_database_changes_nothing() {
     let server = PostgresServer::start_with(&["default_transaction_isolation=serializable"]).await;

@@ -66,7 +66,8 @@ async fn cancel_a_thousand_waits(server: &RedisServer) -> Option<usize> {
     waiter.shutdown().await;
     assert_eq!(keys(server, "*:queue"), 0, "a place in a queue is left behind");
     let left = (before == connections(server)).then(|| marks(server));
-    // Only now: a hold whose first request had no answer in time leaves a mark at its release.
+    // The holds are released after the count of the marks: a hold whose first request had no answer in time
+    // leaves a mark at its release.
     join_all(guards.into_iter().map(released)).await;
     left
 }
@@ -82,8 +83,8 @@ async fn c19_cancelled_waits_leave_no_marks() {
     panic!("the connection was replaced again and again");
 }
 
-/// Only claims on a lost connection leave marks. Their late requests are refused: each separately, as those of
-/// different TTLs, and in a batch.
+/// Only claims on a lost connection leave marks. Their late requests are refused, in a batch and one by one, as
+/// requests of different TTLs are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_lost_connection_leaves_marks_which_refuse_late_requests() {
     assert_eq!(refused_of_five_that_come_late(1, 5).await, 5);

@@ -92,7 +92,8 @@ async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     let seen = client.admin().inspect(&*name).await.expect("an answer");
     assert_eq!(seen.holder().and_then(|holder| holder.token), Some(guard.token()));
     released(guard).await;
-    // The same time again: after it the release does not wait in a queue any more, but for the janitor.
+    // This inspection takes as long as the first. After it the release waits in no queue of a connection any
+    // more, but for the janitor.
     client.admin().inspect(&*name).await.expect("an answer");
     stopped.iter().for_each(RedisServer::cont);
     eventually("nothing is held", LIMIT, async || !set.held(&name).contains(&true)).await;

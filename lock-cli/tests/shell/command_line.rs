@@ -194,7 +194,7 @@ async fn c14_a_directory_that_cannot_be_used_is_unavailable() {
     }
 }
 
-/// Both in a shell and under cron, which sets no `XDG_STATE_HOME`.
+/// A shell may set `XDG_STATE_HOME`, and cron does not: both get the same directory.
 #[tokio::test]
 async fn without_a_url_locks_are_in_one_directory_of_the_user_whatever_the_environment() {
     let shell = Shell::without_url();
@@ -215,7 +215,7 @@ async fn without_a_url_locks_are_in_one_directory_of_the_user_whatever_the_envir
     }
 }
 
-/// Without its secret, each machine would use different locks.
+/// An empty URL often means a missing secret. Without this refusal, each machine would use different locks.
 #[tokio::test]
 async fn an_empty_url_is_refused() {
     let shell = Shell::with_url("");

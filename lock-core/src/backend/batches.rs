@@ -172,7 +172,7 @@ where
         let mut open = locked(&self.open);
         if let Some(Open { parts, answers }) = &*open
             && let Some(answers) = answers.upgrade()
-            // Locked until the part is in, since the batch may be sent at any moment.
+            // The parts are locked until this one is added, since the batch may be sent at any moment.
             && let mut parts = locked(parts)
             && parts.admits(&part.lock)
         {

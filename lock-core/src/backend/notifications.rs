@@ -140,7 +140,7 @@ impl<T: NotificationTransport> Notifications<T> {
             return None;
         }
         let mut waiters = self.shared.waiters();
-        // Read under the lock of the waiters, so that no connection closes in between.
+        // The state is read under the lock of the waiters, so that no connection closes in between.
         let State::Listening(address) = self.shared.state.borrow().clone() else { return None };
         waiters.insert(owner, waiter.clone());
         Some(address)

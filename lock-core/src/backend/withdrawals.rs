@@ -13,7 +13,7 @@ use crate::model::OwnerId;
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     forget_at: HashMap<OwnerId, Duration>,
-    /// The same claims by time, oldest first. Has a claim twice that was withdrawn twice.
+    /// The same claims by time, oldest first. A claim that was withdrawn twice is here twice.
     by_time: VecDeque<(Duration, OwnerId)>,
 }
 

@@ -200,7 +200,7 @@ impl Acquisition {
             let contention = (!is_silent).then(Contention::unknown);
             return Err(LockError::Timeout { name, waited: span, contention });
         };
-        // Never zero, which would mean not to wait at all.
+        // The rest is never zero: a wait of zero would mean not to wait at all.
         let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
         Ok((turn, passed, Wait::AtMost(left)))
     }

@@ -53,7 +53,7 @@ impl fmt::Debug for LostSignal {
 /// One hold of this client.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    /// Drawn for this acquisition alone, so it identifies a hold within the process.
+    /// The owner id was drawn for this acquisition alone, so it identifies a hold within the process.
     pub(crate) owner: OwnerId,
     pub(crate) name: LockName,
     clock: Arc<dyn Clock>,

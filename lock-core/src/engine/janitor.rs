@@ -134,7 +134,8 @@ impl Drop for Counted {
 fn note(unfinished: &watch::Sender<Unfinished>, change: impl FnOnce(&mut Unfinished)) {
     unfinished.send_if_modified(|state| {
         change(state);
-        // Checked under the lock of the state: a waiter that read the state before the change is counted.
+        // The count is read under the lock of the state: so it includes a waiter that read the state before the
+        // change.
         unfinished.receiver_count() > 0
     });
 }

@@ -222,7 +222,7 @@ impl<H> Drop for WaiterPlace<H> {
 /// The head of a line. The next in line moves up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<H> {
-    // Dropped before the place, so that the next head finds this one gone.
+    // The permit is dropped before the place, so that the next head finds this one gone.
     _permit: Option<OwnedSemaphorePermit>,
     place: WaiterPlace<H>,
 }

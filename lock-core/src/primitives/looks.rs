@@ -76,7 +76,7 @@ impl<T: Clone> Looks<T> {
         seen: Result<T, LockError>,
         differ: impl Fn(&T, &T) -> bool,
     ) -> Option<Result<T, LockError>> {
-        // Only now: a caller that dropped the future before an answer has not looked.
+        // The pause begins at the answer: a caller that dropped the future before has not looked.
         let now = Instant::now();
         (self.due, self.earliest) = (now + self.poll, now + SHORTEST_PAUSE);
         match seen {

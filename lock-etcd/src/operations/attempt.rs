@@ -25,7 +25,7 @@ const ENTRIES: usize = 16;
 pub(crate) struct Try<'a> {
     pub(crate) claim: &'a Claim,
     pub(crate) keys: ClaimKeys,
-    /// Read before its first request was sent.
+    /// The moment before the first request of the attempt was sent.
     asked: Moment,
     pub(crate) session: Arc<Session>,
     pub(crate) floor: Floor,

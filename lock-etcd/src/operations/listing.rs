@@ -101,7 +101,7 @@ impl Cluster {
         claims: impl IntoIterator<Item = &StoredClaim>,
     ) -> Result<Left, BackendError> {
         let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
-        // Read after the claims: a shown token may then be too great, but never too small.
+        // The floor is read after the claims: a shown token may then be too great, but never too small.
         let floor = match leases.is_empty() {
             true => None,
             false => Some(self.floors.get_anew().await?),

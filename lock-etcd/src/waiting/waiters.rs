@@ -126,7 +126,7 @@ impl Waiters {
         let task = tokio::spawn(async move {
             let place = turn.place.clone();
             let grant = turn.comes().await;
-            // Set before the waiter looks again, which then finds the claims to watch.
+            // The flag is set before the waiter looks again. That look finds the claims to watch.
             place.is_watching.store(false, Ordering::Release);
             match grant {
                 Ok(Some(grant)) => place.waiter.granted(grant),

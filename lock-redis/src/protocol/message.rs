@@ -14,7 +14,7 @@ use crate::scripts::{ACQUIRE, ACQUIRE_BESIDE, Form, RELEASE, Servers};
 /// A request to a server.
 pub(crate) enum Message {
     Command(Cmd),
-    /// Several of them may share a call, to a single server that probably knows the script.
+    /// Several such requests may share a call, to a single server that probably knows the script.
     Acquire(Acquiring),
     /// Like `Acquire`.
     Release(Releasing),

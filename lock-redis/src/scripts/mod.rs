@@ -57,7 +57,7 @@ script!(
     "acquire",
     "acquire_while_free"
 );
-// Only the common case, for many requests in one call.
+// This script handles only the common case, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
 script!(EXTEND, "key", "holds", "keep_counter", "extend");
 // The same for holds of several slots of a cluster.

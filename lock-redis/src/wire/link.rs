@@ -105,7 +105,7 @@ struct Opened {
 }
 
 impl Link {
-    /// Opens it, and signals `told_open` once it is open.
+    /// Opens the link, and signals `told_open` once it is open.
     pub(crate) fn open(client: Client, role: Role, told_open: watch::Sender<()>) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();

@@ -64,7 +64,7 @@ impl Node {
         }
     }
 
-    /// Sends it one command, and waits for its reply.
+    /// Sends the server one command, and waits for its reply.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
         let answer = self.connection.send(command).await;
         answer.map_err(|error| named(&self.address, classify(error)))

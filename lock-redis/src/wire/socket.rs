@@ -125,7 +125,8 @@ impl Socket {
     /// Removes the waker of the moving side, which must not be woken by its own request or reply.
     fn silence(&self, side: Side) {
         let mut moving = self.moving();
-        // Under the mutex: the other side may take over right after it, and must be woken then.
+        // The mutex is held until the waker is removed: the other side may take over right after it, and must be
+        // woken then.
         if moving.is_turn_of(side) {
             self.mover.0.take();
         }
@@ -141,8 +142,8 @@ impl Socket {
                 moving.bytes = None;
             }
         }
-        // Registered after the bytes were moved, since the replies are read next. Under the mutex, since the task may
-        // rest right after it.
+        // The waker is registered after the bytes were moved, since the replies are read next. It is registered
+        // under the mutex, since the task may rest right after that.
         self.relay(side).0.register(waker);
     }
 

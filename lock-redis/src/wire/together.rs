@@ -82,7 +82,7 @@ enum Call {
     #[default]
     ByText,
     ByHash,
-    /// The server refused; no such call before this time.
+    /// The server refused such a call. None is sent before this time.
     NotBefore(Instant),
 }
 

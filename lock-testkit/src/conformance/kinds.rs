@@ -90,7 +90,7 @@ pub async fn c33_a_kind_that_a_backend_has_not_got_is_refused(harness: &dyn Harn
 
 /// C33: the kinds that fit beside each other.
 pub async fn c33_a_hold_is_granted_if_it_fits(harness: &dyn Harness) {
-    // One lock, since a store may treat a lock that it does not know in another way.
+    // All pairs use one lock, since a store may treat a lock that it does not know in another way.
     let (backend, name) = (harness.connect().await, fresh_name());
     let pairs = [
         (EXCLUSIVE, EXCLUSIVE, false),

@@ -150,7 +150,7 @@ impl Lane {
 
     async fn swallow_the_end(&mut self) -> io::Result<Option<End>> {
         self.swallowed = true;
-        // There is nothing more to read; the receiver learns of the end when the lane passes again.
+        // There is nothing more to read. The receiver learns of the end when the lane passes bytes again.
         let _ = self.changes.changed().await;
         self.adopt()?;
         Ok(None)
