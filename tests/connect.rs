@@ -55,7 +55,7 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
     assert!(!text.contains("secret"), "{text}");
 }
 
-/// C49: on the backends without a server; each of the others has its own such test.
+/// C49, for the backends without a server. Each other backend has a test of its own for this.
 #[tokio::test]
 async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -22,7 +22,7 @@ use crate::url::Place;
 
 pub(crate) async fn run(args: &args::Hold, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
-    // First, before there is anything that a signal would leave behind.
+    // Signals are caught before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
     let client = connect(place, patience(wait), &mut signals).await?;

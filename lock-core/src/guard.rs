@@ -338,7 +338,8 @@ impl LockGuard {
 
     /// Ends the hold on the server, or passes it on under tokens that the server reserves.
     async fn end(self, reservation: Option<Reservation>) -> Result<Release, LockError> {
-        // A shutdown waits for it. The guard is dropped first, and its remains are counted by then.
+        // A shutdown waits until this value is dropped. `guard` is dropped before it, so the janitor has counted
+        // the remains of the guard by then.
         let _in_flight = self.shared.janitor.begin();
         let mut guard = self;
         if guard.stop_holding().is_superseded() {
@@ -481,7 +482,7 @@ impl Drop for LockGuard {
             self.shared.ensure_tasks();
         }
         claim.keep_as(&self.hold.lease());
-        // After an eviction the server has nothing of ours; after a shutdown it is given back already.
+        // After an eviction the server has nothing of ours. After a shutdown the hold was already given back.
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();
         }

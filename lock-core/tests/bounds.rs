@@ -19,7 +19,7 @@ fn resident() -> usize {
     kib.expect("a number") * KIB
 }
 
-/// One test, since both parts read the memory of the whole process.
+/// Both parts are one test, since they read the memory of the whole process.
 #[tokio::test]
 async fn r4_memory_is_bounded_by_what_is_held_and_waited_for() {
     names_that_are_not_used_any_more_cost_nothing().await;

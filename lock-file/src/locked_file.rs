@@ -34,12 +34,12 @@ pub(crate) struct LockTimeout {
 }
 
 impl LockTimeout {
-    /// For sections that do not wait for the disk. It starts now.
+    /// Starts the time for sections that do not wait for the disk.
     pub(crate) fn new() -> Self {
         Self::of(LOCK_TIMEOUT)
     }
 
-    /// For sections that wait for the disk. It starts now.
+    /// Starts the time for sections that wait for the disk.
     pub(crate) fn with_disk() -> Self {
         Self::of(LOCK_TIMEOUT_WITH_DISK)
     }

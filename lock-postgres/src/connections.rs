@@ -183,7 +183,7 @@ impl Connections {
         rows.map_err(RequestError::Execute)
     }
 
-    /// C17: after a long silence gives up all connections.
+    /// C17: gives up all connections after a long silence of the server.
     fn pending_reply(&self) -> PendingReply<'_, impl FnOnce()> {
         self.replies.request_sent(SUSPECT_AFTER, || self.give_up_all())
     }

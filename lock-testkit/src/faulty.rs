@@ -217,7 +217,7 @@ impl Faulty {
             Some(Fault::RequestLost) => Err(failure(Outcome::Unknown)),
             Some(Fault::ReplyLost) => request.await.and(Err(failure(Outcome::Unknown))),
             Some(Fault::Silence) => pending().await,
-            // Without the panic hook, whose backtrace takes longer than a test's TTL.
+            // This panic avoids the panic hook, whose backtrace takes longer than a test's TTL.
             Some(Fault::Panic) => std::panic::resume_unwind(Box::new("a panic of the test")),
             Some(Fault::SilenceAfter) => {
                 let _ = request.await;

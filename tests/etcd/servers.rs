@@ -63,8 +63,8 @@ impl Harness for EtcdFaults {
     /// Requests and the stream of watches share it.
     const CONNECTIONS: usize = 1;
 
-    /// Each takes a commit. Hundreds at once on a busy machine all time out, and are all asked
-    /// for again, with no end.
+    /// Each acquisition takes a commit. On a busy machine, hundreds at once all time out, and are repeated
+    /// without end.
     const AT_ONCE: usize = 50;
 
     async fn start() -> EtcdServer {

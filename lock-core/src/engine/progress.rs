@@ -231,7 +231,7 @@ impl Progress {
         let pause = match (&self.standing, wakeup) {
             (Standing::Unanswered, _) => Duration::ZERO,
             (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
-            // C28: late within its bound, since most waiters are woken earlier.
+            // C28: the poll is late within its bound, since most waiters are woken earlier.
             (Standing::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
             (Standing::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
             // No backend queues this claim.

@@ -93,7 +93,7 @@ impl MultiRequest {
     /// Returns a claim on each lock, in the order of acquisition.
     fn in_order(&self) -> Result<Vec<Claim>, LockError> {
         let names: Result<BTreeSet<LockName>, _> = self.names.iter().map(LockName::new).collect();
-        // C39: in the order of the bytes, whatever their order was, and each name once.
+        // C39: the names are in the order of their bytes, whatever order the caller chose, and each occurs once.
         let names = names?;
         if names.is_empty() || names.len() > Self::MAX_NAMES {
             let (max, count) = (Self::MAX_NAMES, names.len());

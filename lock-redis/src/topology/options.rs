@@ -85,7 +85,7 @@ impl RedisOptions {
         }
         #[cfg(feature = "rustls")]
         choose_cryptography();
-        // C32: without the driver's own text, which may repeat parts of the URL, such as a password.
+        // C32: the error leaves out the driver's own text, which may repeat parts of the URL, such as a password.
         let info = with_socket_settings(&*self.url)
             .map_err(|_| malformed(&self.url, "redis://[user:password@]host[:port][/database]"))?;
         self.client_to(info)

@@ -15,7 +15,8 @@ use crate::wire::together::Together;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Plain,
-    /// To the server of a cluster to which a slot moves: it serves the slot only after this announcement.
+    /// For a request to the server to which a slot moves. That server serves the slot only after this
+    /// announcement.
     #[cfg_attr(not(feature = "cluster"), allow(dead_code, reason = "for clusters alone"))]
     Asking,
 }

@@ -49,8 +49,8 @@ impl Node {
         Ok(Self::new(address, client, Role::Any, self.channel.clone()))
     }
 
-    /// Waits for its answer. If it is one of several servers, the wait is short, so that its silence does not hide
-    /// the answers of the others.
+    /// Waits for the server's answer. If the server is one of several, the wait is short, so that its silence
+    /// does not hide the answers of the others.
     pub(crate) async fn in_time<T>(
         &self,
         answer: impl Future<Output = Result<T, BackendError>>,

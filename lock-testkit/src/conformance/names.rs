@@ -70,7 +70,7 @@ const ODD: [&str; 25] = [
     "a",
 ];
 
-/// C2: all of a name is data: odd names are different locks, and are shown as they were given.
+/// C2: every character of a name is data. Odd names are different locks, and are shown as they were given.
 pub async fn c02_names_are_data(harness: &dyn Harness) {
     let (client, ttl) = (client(harness).await, harness.ttl() * 10);
     let tag = fresh_name();

@@ -359,7 +359,7 @@ impl Run {
                 break;
             }
         }
-        // A waiter may have been granted the lock after its look, and before the next waiter's.
+        // A waiter may have been granted the lock after its own look, and before the look of the next waiter.
         news.sort_by_key(|(i, _)| self.members[*i].token);
         for (i, attempted) in news {
             let outcome = self.outcome(i, attempted);

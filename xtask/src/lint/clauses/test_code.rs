@@ -24,7 +24,7 @@ fn is_test_file(source: &Source) -> bool {
 /// State while reading a file line by line: the part that is for tests.
 #[derive(Default)]
 struct TestPart {
-    /// The last lines were `#[cfg(test)]` and attributes after it.
+    /// True if the last lines were `#[cfg(test)]` and attributes after it.
     is_announced: bool,
     /// Text of the line that will end the part.
     end: Option<String>,
