@@ -7,9 +7,10 @@ use tokio::time::sleep;
 
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
-use crate::run::{Signals, Terms, Unreleased, Waiting, connect, hold, interrupted, shut_down};
+use crate::run::{Signals, Terms, Unreleased, connect, hold, interrupted, shut_down};
 use crate::terminal;
 use crate::url::Place;
+use crate::waiting::Waiting;
 
 /// Pause before the next campaign. After a failed command others have their turn, and a command that fails at once
 /// does not keep the machine busy.

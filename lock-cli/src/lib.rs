@@ -38,6 +38,7 @@ mod run;
 mod schema;
 mod terminal;
 mod url;
+mod waiting;
 mod watch;
 
 use std::env;

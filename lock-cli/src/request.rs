@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use leasehold::{ClientOptions, LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
 
 use crate::args::{Lease, Request};
-use crate::run::Waiting;
+use crate::waiting::Waiting;
 
 /// Returns the locks, in the order of the command line.
 pub(crate) fn names(typed: &[String]) -> Result<Vec<LockName>, LockError> {

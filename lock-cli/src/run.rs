@@ -7,7 +7,6 @@ mod once;
 mod orphans;
 mod signals;
 pub(crate) mod trampoline;
-mod waiting;
 
 use std::os::unix::process::ExitStatusExt;
 use std::pin::pin;
@@ -24,7 +23,7 @@ use self::job::Job;
 use self::once::Begun;
 pub(crate) use self::signals::Signals;
 use self::signals::is_ending;
-pub(crate) use self::waiting::Waiting;
+
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::{acquire, names, patience, request, wait};

@@ -38,7 +38,8 @@ async fn nobody_gets_in_beside_a_holder(mut set: Set) {
     while asked.elapsed() < ttl - Duration::from_millis(500) {
         let request = LockRequest::new(&name).ttl(Duration::from_millis(500)).wait(Wait::Never);
         let tried = other.acquire(request).await;
-        assert!(tried.is_err(), "two hold: {lease:?} and {tried:?}");
+        // On a busy machine an attempt may outlast the lease.
+        assert!(tried.is_err() || asked.elapsed() >= ttl, "two hold: {lease:?} and {tried:?}");
     }
     assert!(brief(&other, &name).await > lease.token());
     // After that, the server votes again.
