@@ -22,6 +22,7 @@ use crate::connector::Connector;
 /// | `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` | of a majority of three or five independent Redis servers; by TLS `rediss-quorum://` | `redis-quorum` |
 /// | `redis+unix:///path[?db=n&user=u&pass=p]` | the same, by a unix socket | `redis` |
 /// | `zookeeper://[user:password@]host[:port][,host[:port]…][/root]` | of a ZooKeeper ensemble | `zookeeper` |
+/// | `zookeepers://…` | the same, by TLS | `zookeeper-tls` |
 ///
 /// Every backend takes `?prefix=shop:`, which puts a prefix before all names (C49), so that several services can
 /// share a store: the lock "42" is the lock "shop:42" of the store. Without it, the lock's name is its name in

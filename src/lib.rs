@@ -44,7 +44,7 @@
 //! | `redis-sentinel` | `redis-sentinel://`: the primary that Redis Sentinel names |
 //! | `etcd` | `etcd://`; TLS by `etcd-tls`. Needs `protoc` and its well-known types to build |
 //! | `postgres` | `postgres://`; TLS by `postgres-rustls` or `postgres-native-tls` |
-//! | `zookeeper` | `zookeeper://` |
+//! | `zookeeper` | `zookeeper://`; TLS by `zookeeper-tls` |
 //! | `metrics` | counters and histograms by the `metrics` facade |
 //! | `serde` | `Serialize` and `Deserialize` for names, tokens and what inspection shows |
 //! | `full` | all of these, with rustls |

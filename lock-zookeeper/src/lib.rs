@@ -28,9 +28,9 @@
 //!   before it. The first waiter for permits watches all nodes of the lock. When its turn has come, a waiter
 //!   writes that it holds. If it does not within 2 s, its client has died or is cut off, and a waiter behind it
 //!   deletes its node.
-//! - **Token**: the floor of the store plus the id of the transaction that created the node. The floor is the
-//!   time in microseconds at which the ensemble was first used, so that tokens are greater than those of other
-//!   stores and of earlier ensembles. Each transaction that creates a claim checks the floor.
+//! - **Token**: the time of the store's floor, in microseconds, and the number of transactions since, so that tokens
+//!   are greater than those of other stores and of earlier ensembles. A client that connects while nobody has a claim
+//!   replaces the floor with one of the present time. Each transaction that creates a claim checks it.
 //! - **Renewal**: one transaction checks the nodes of up to a hundred holds. A majority takes part in it, so that
 //!   a member that is cut off extends nothing. A hold whose new TTL exceeds its session moves to another session,
 //!   in one transaction, with its place and token.
@@ -69,6 +69,8 @@ mod renewal;
 mod sessions;
 mod standing;
 mod store;
+#[cfg(feature = "tls")]
+mod tls;
 mod waiting;
 mod written;
 

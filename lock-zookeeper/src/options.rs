@@ -5,9 +5,12 @@ use std::fmt;
 use lock_core::LockError;
 use lock_core::backend::UrlParameters;
 use percent_encoding::percent_decode_str;
+use zookeeper_client::{Client, Connector};
 
 use crate::backend::ZooKeeperBackend;
 use crate::names::Root;
+#[cfg(feature = "tls")]
+use crate::tls;
 
 /// Root of a URL without one.
 const DEFAULT_ROOT: &str = "leasehold";
@@ -17,13 +20,18 @@ const DEFAULT_ROOT: &str = "leasehold";
 #[must_use = "options do nothing until they connect"]
 pub struct ZooKeeperOptions {
     url: String,
+    #[cfg(feature = "tls")]
+    root_certificate: Option<Vec<u8>>,
 }
 
 /// The options, read and checked.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// The members in the form of the client library: `host:port,host:port`.
+    /// The members in the form of the client library: `tcp://host:port,tcp://host:port`.
     pub(crate) servers: String,
+    /// Connects with the login and the trust of the options.
+    pub(crate) connector: Connector,
+    pub(crate) is_tls: bool,
     /// User and password, for the scheme `digest`.
     pub(crate) login: Option<String>,
     pub(crate) root: Root,
@@ -31,15 +39,27 @@ pub(crate) struct Target {
 
 impl ZooKeeperOptions {
     /// Creates options for the ensemble at `url`:
-    /// `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`. User, password and root are
-    /// percent-decoded. Name all members, so that the locks survive the loss of one.
+    /// `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`, or `zookeepers://…` for TLS (feature `tls`).
+    /// User, password and root are percent-decoded. Name all members, so that the locks survive the loss of one. The
+    /// default port is 2181, also for TLS.
     ///
     /// All nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
     /// With a user, only this user may use the nodes, by the scheme `digest`; without one, everybody may.
     ///
     /// The URL takes no parameters. `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into() }
+        Self {
+            url: url.into(),
+            #[cfg(feature = "tls")]
+            root_certificate: None,
+        }
+    }
+
+    /// Sets the certificate, in PEM, of the authority that signed the servers' certificates. It is needed if the
+    /// platform does not know that authority.
+    #[cfg(feature = "tls")]
+    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
+        Self { root_certificate: Some(pem.into()), ..self }
     }
 
     /// Connects, and waits for the answer of a member.
@@ -59,7 +79,18 @@ impl ZooKeeperOptions {
         let parameters = UrlParameters::of(&self.url);
         // C49: there are none, and a misspelt one must not become a part of the root.
         parameters.refuse_unknown()?;
-        let rest = parameters.base().strip_prefix("zookeeper://").ok_or_else(malformed)?;
+        let (scheme, rest) = parameters.base().split_once("://").ok_or_else(malformed)?;
+        let is_tls = match scheme {
+            "zookeeper" => false,
+            "zookeepers" if cfg!(feature = "tls") => true,
+            "zookeepers" => {
+                return Err(unusable(
+                    "zookeepers:// needs TLS: enable the feature `zookeeper-tls` of `leasehold`, or `tls` of \
+                     `lock-zookeeper`",
+                ));
+            }
+            _ => return Err(malformed()),
+        };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (login, hosts) = match authority.rsplit_once('@') {
             Some((login, hosts)) => (Some(credentials(login)?), hosts),
@@ -71,7 +102,30 @@ impl ZooKeeperOptions {
         let path = decoded(path.trim_matches('/'))?;
         let path = if path.is_empty() { DEFAULT_ROOT.to_owned() } else { path };
         let root = Root::new(&path).map_err(unusable)?;
-        Ok(Target { servers: hosts.to_owned(), login, root })
+        let mut connector = Client::connector();
+        if let Some(login) = &login {
+            connector = connector.with_auth("digest", login.as_bytes());
+        }
+        if is_tls {
+            connector = self.with_tls(connector, hosts)?;
+        }
+        let protocol = if is_tls { "tcp+tls" } else { "tcp" };
+        let servers: Vec<_> = hosts.split(',').map(|host| format!("{protocol}://{host}")).collect();
+        Ok(Target { servers: servers.join(","), connector, is_tls, login, root })
+    }
+
+    #[cfg(feature = "tls")]
+    fn with_tls(&self, connector: Connector, hosts: &str) -> Result<Connector, LockError> {
+        // The client library panics at a host that no certificate can name.
+        if !hosts.split(',').all(tls::is_nameable) {
+            return Err(malformed());
+        }
+        Ok(connector.with_tls(tls::trust(self.root_certificate.as_deref()).map_err(unusable)?))
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn with_tls(&self, connector: Connector, _hosts: &str) -> Result<Connector, LockError> {
+        Ok(connector)
     }
 }
 
@@ -118,7 +172,7 @@ mod tests {
     fn a_url_names_members_user_and_root() {
         let target = |url: &str| ZooKeeperOptions::new(url).target().expect(url);
         let all = target("zookeeper://u:p%40@a:1,b,[::1]:3/x/y/");
-        assert_eq!(all.servers, "a:1,b,[::1]:3");
+        assert_eq!(all.servers, "tcp://a:1,tcp://b,tcp://[::1]:3");
         assert_eq!((all.login.as_deref(), all.root.as_str()), (Some("u:p@"), "/x/y"));
         let least = target("zookeeper://a");
         assert_eq!((least.login, least.root.as_str()), (None, "/leasehold"));
@@ -153,7 +207,7 @@ mod tests {
     #[test]
     fn fuzz_urls() {
         lock_fuzz::check(|(choice, parts)| {
-            let url = lock_fuzz::url(&["zookeeper"], *choice, parts);
+            let url = lock_fuzz::url(&["zookeeper", "zookeepers"], *choice, parts);
             let options = ZooKeeperOptions::new(&url);
             let refused = options.clone().target().err().map(|error| format!("{error} {error:?}"));
             let shown = format!("{options:?} {}", refused.unwrap_or_default());

@@ -87,17 +87,6 @@ impl Session {
     }
 }
 
-/// Error of a connection that could not be made: nothing was sent.
-fn unreachable(error: Error) -> BackendError {
-    match error {
-        Error::AuthFailed | Error::BadArguments(_) => classify(error),
-        error => {
-            let (context, cause) = ("no server can be reached", error.to_string());
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, cause)
-        }
-    }
-}
-
 type Opening = Arc<OnceCell<Arc<Session>>>;
 
 /// The sessions of one client, by their time-outs.
@@ -156,7 +145,7 @@ impl Sessions {
                 session.is_over.store(true, Ordering::Release);
                 Err(classify(Error::SessionExpired))
             }
-            Err(error) => Err(unreachable(error)),
+            Err(error) => Err(self.unreachable(error)),
         }
     }
 
@@ -183,8 +172,24 @@ impl Sessions {
     }
 
     async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
-        let client = self.connection(lasts, None).await.map_err(unreachable)?;
+        let client = self.connection(lasts, None).await;
+        let client = client.map_err(|error| self.unreachable(error))?;
         Ok(Arc::new(Session::new(client)))
+    }
+
+    /// Error of a connection that could not be made: nothing was sent. The client library tells no cause.
+    fn unreachable(&self, error: Error) -> BackendError {
+        if matches!(error, Error::AuthFailed | Error::BadArguments(_)) {
+            return classify(error);
+        }
+        let context = match self.target.is_tls {
+            true => {
+                "no server can be reached by TLS: if it speaks none, say zookeeper, not zookeepers; else look at its \
+                 certificate, and who signed it"
+            }
+            false => "no server can be reached: if it speaks TLS, say zookeepers, not zookeeper",
+        };
+        BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
     }
 
     /// Opens a connection, for a new session or for this one.
@@ -203,14 +208,8 @@ impl Sessions {
     }
 
     fn connector(&self, lasts: Duration) -> Connector {
-        let connector = Client::connector()
-            .with_session_timeout(lasts)
-            .with_connection_timeout(SILENCE)
-            .with_fail_eagerly();
-        match &self.target.login {
-            Some(login) => connector.with_auth("digest", login.as_bytes()),
-            None => connector,
-        }
+        let connector = self.target.connector.clone();
+        connector.with_session_timeout(lasts).with_connection_timeout(SILENCE).with_fail_eagerly()
     }
 
     /// Ends the sessions that nobody has used for a while.

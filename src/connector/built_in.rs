@@ -23,12 +23,17 @@ pub(super) fn all() -> Schemes {
 fn zookeeper(schemes: Schemes) -> Schemes {
     use lock_zookeeper::ZooKeeperBackend;
 
-    schemes.with("zookeeper", |url| async move { ZooKeeperBackend::connect(&url).await })
+    let open = |url: String| async move { ZooKeeperBackend::connect(&url).await };
+    let schemes = schemes.with("zookeeper", open);
+    match cfg!(feature = "zookeeper-tls") {
+        true => schemes.with("zookeepers", open),
+        false => schemes.lacking("zookeepers", "`zookeeper-tls`"),
+    }
 }
 
 #[cfg(not(feature = "zookeeper"))]
 fn zookeeper(schemes: Schemes) -> Schemes {
-    schemes.lacking("zookeeper", "`zookeeper`")
+    schemes.lacking("zookeeper", "`zookeeper`").lacking("zookeepers", "`zookeeper-tls`")
 }
 
 #[cfg(feature = "etcd")]

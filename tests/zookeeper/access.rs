@@ -3,7 +3,7 @@
 use leasehold::connect;
 
 use crate::servers::one_member;
-use crate::support::{client, fresh_name, turn};
+use crate::support::{client, fresh_name, refusal, turn};
 
 /// C32: only its user may read the nodes of a user. The refusal says so, and shows no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -17,4 +17,36 @@ async fn c32_the_nodes_of_a_user_are_for_that_user_alone() {
         assert!(refused.contains("lacks rights"), "{refused}");
         assert!(!refused.contains("wrong") && !refused.contains("secret"), "{refused}");
     }
+}
+
+#[cfg(feature = "zookeeper-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn by_tls() {
+    use leasehold::zookeeper::ZooKeeperOptions;
+
+    let server = lock_testkit::ZooKeeperServer::start_tls().await;
+    let authority = server.ca_path().expect("it speaks TLS");
+    let authority = std::fs::read(authority).expect("the certificate of the authority");
+    let options = ZooKeeperOptions::new(server.url()).root_certificate(authority);
+    let locks = leasehold::LockClient::new(options.connect().await.expect("a connection"));
+    crate::support::works(&locks).await;
+    // No authority that the platform knows signed its certificate.
+    assert!(refusal(&server.url()).await.contains("who signed it"));
+}
+
+/// C15: TLS at a port without, and the reverse.
+#[cfg(feature = "zookeeper-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_port_of_the_other_kind_is_named() {
+    let (plain, tls) = (one_member().await, lock_testkit::ZooKeeperServer::start_tls().await);
+    let text = refusal(&plain.url().replace("zookeeper:", "zookeepers:")).await;
+    assert!(text.contains("if it speaks none, say zookeeper, not zookeepers"), "{text}");
+    let text = refusal(&tls.url().replace("zookeepers:", "zookeeper:")).await;
+    assert!(text.contains("if it speaks TLS, say zookeepers, not zookeeper"), "{text}");
+}
+
+#[cfg(not(feature = "zookeeper-tls"))]
+#[tokio::test]
+async fn tls_that_is_not_compiled_in_names_its_feature() {
+    assert!(refusal("zookeepers://localhost/").await.contains("`zookeeper-tls`"));
 }

@@ -51,6 +51,15 @@ impl Certificates {
         self.folder.path().join("ca.crt")
     }
 
+    /// A PEM file with the server's key and certificate, as Java reads them.
+    pub(crate) fn key_store(&self) -> PathBuf {
+        let file = |name| fs::read_to_string(self.folder.path().join(name)).expect("just made");
+        let path = self.folder.path().join("server.pem");
+        fs::write(&path, file("server.key") + &file("server.crt"))
+            .expect("the folder can be written");
+        path
+    }
+
     /// Returns the settings of a Redis server that speaks TLS at `port`, also with other servers.
     pub(crate) fn settings(&self, port: u16) -> Vec<(&'static str, String)> {
         let file = |name| self.folder.path().join(name).display().to_string();

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -10,6 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::certificates::Certificates;
 use super::etcd_server::PORTS_TRIED;
 use super::free_port;
 use super::redis_server::owned;
@@ -23,9 +24,13 @@ const LIMIT: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Jars of the server and its log, as Debian and Homebrew install them.
-const JARS: [&str; 4] = [
+const JARS: [&str; 7] = [
     "/usr/share/java/zookeeper.jar",
     "/usr/share/java/slf4j-simple.jar",
+    // For TLS, beside those that Debian's server names itself.
+    "/usr/share/java/netty-codec.jar",
+    "/usr/share/java/netty-resolver.jar",
+    "/usr/share/java/netty-transport-native-unix-common.jar",
     "/usr/share/zookeeper/lib/*",
     "/opt/homebrew/opt/zookeeper/libexec/lib/*",
 ];
@@ -56,6 +61,8 @@ pub struct ZooKeeperServer {
     // The process comes before the folder, because fields are dropped in this order.
     process: Tethered,
     port: u16,
+    /// The port that speaks TLS, and what it proves itself by.
+    tls: Option<(u16, Certificates)>,
     folder: TempDir,
 }
 
@@ -75,9 +82,34 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(settings: &[&str]) -> Self {
+        Self::start_as(|| settings.join("\n")).await
+    }
+
+    /// Starts a server whose clients speak TLS, and trust [`ca_path`](Self::ca_path). Its certificate is for
+    /// `localhost` and 127.0.0.1. Only [`ask`](Self::ask) goes without TLS.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start), and if `openssl` is not installed.
+    pub async fn start_tls() -> Self {
+        let (certificates, mut port) = (Certificates::new(), 0);
+        let key_store = certificates.key_store();
+        let server = Self::start_as(|| {
+            port = free_port();
+            format!(
+                "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
+                 serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
+                 ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth=none",
+                key_store.display()
+            )
+        });
+        let server = server.await;
+        Self { tls: Some((port, certificates)), ..server }
+    }
+
+    async fn start_as(mut settings: impl FnMut() -> String) -> Self {
         let mut log = String::new();
         for _ in 0..PORTS_TRIED {
-            let server = Self::launch(free_port(), 1, &settings.join("\n"));
+            let server = Self::launch(free_port(), 1, &settings());
             match server.until_it_answers().await {
                 Ok(()) => return server,
                 // Another process may have taken the port.
@@ -91,15 +123,23 @@ impl ZooKeeperServer {
     pub(crate) fn launch(port: u16, id: usize, settings: &str) -> Self {
         let folder = new_folder();
         write_settings(folder.path(), port, id, settings).expect("the folder can be written");
-        Self { process: launch(folder.path()), port, folder }
+        Self { process: launch(folder.path()), port, tls: None, folder }
     }
 
-    /// The URL for clients: `zookeeper://127.0.0.1:…/`.
+    /// The URL for clients: `zookeeper://127.0.0.1:…/`, or `zookeepers://localhost:…/`.
     pub fn url(&self) -> String {
-        format!("zookeeper://{}/", self.addr())
+        match &self.tls {
+            None => format!("zookeeper://{}/", self.addr()),
+            Some((port, _)) => format!("zookeepers://localhost:{port}/"),
+        }
     }
 
-    /// Returns the address for clients, such as for a [`Proxy`](crate::Proxy).
+    /// The authority's certificate, a PEM file, of a server with TLS.
+    pub fn ca_path(&self) -> Option<PathBuf> {
+        self.tls.as_ref().map(|(_, certificates)| certificates.ca_path())
+    }
+
+    /// Returns the address for clients without TLS, such as for a [`Proxy`](crate::Proxy).
     pub fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
