@@ -297,7 +297,7 @@ impl Ask<'_> {
         // The names of the nodes do not show which claims on permits already hold.
         let is_known = self.claim.kind.slots() == 0;
         contention.position = is_known.then_some(at.saturating_sub(queue.front()) as u64);
-        let task = store.wake_in_turn(self.claim, session, &node, waiter);
+        let task = store.wake_in_turn(self.claim, session, &node, waiter, queue);
         store.claims.waits(self.claim.owner, node, task, &contention);
         Ok(Attempt::Busy(contention))
     }

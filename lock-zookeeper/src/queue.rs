@@ -18,7 +18,7 @@ pub(crate) struct Entry {
 
 /// The claims on a lock. The first holds it, together with the claims of the same kind behind it, as far as there
 /// is room.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Queue(Vec<Entry>);
 
 impl Queue {

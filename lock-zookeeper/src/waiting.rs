@@ -36,12 +36,14 @@ struct Turn {
     session: Arc<Session>,
     node: Node,
     before: Option<Before>,
+    /// The queue as it was read when the claim took its place, until the first look.
+    queue: Option<Queue>,
 }
 
 /// The watched node, which must end before our turn.
 struct Before {
-    /// Empty if all nodes are watched: the end of any holder may make room.
-    child: String,
+    /// `None` if all nodes are watched: the end of any holder may make room.
+    child: Option<String>,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
     /// The node before the watched one. While it exists, the turn of the watched one, an exclusive claim, has not
     /// come.
@@ -65,9 +67,10 @@ impl Store {
         session: &Arc<Session>,
         node: &Node,
         waiter: &WaiterHandle,
+        queue: &Queue,
     ) -> JoinHandle<()> {
         let (claim, session, node) = (claim.clone(), session.clone(), node.clone());
-        let turn = Turn { claim, session, node, before: None };
+        let turn = Turn { claim, session, node, before: None, queue: Some(queue.clone()) };
         tokio::spawn(turn.comes(Arc::downgrade(self), waiter.clone()))
     }
 }
@@ -98,7 +101,10 @@ impl Turn {
         }
         loop {
             let asked = SystemClock.now();
-            let queue = store.queue(&self.session, &lock).await?;
+            let queue = match self.queue.take() {
+                Some(queue) => queue,
+                None => store.queue(&self.session, &lock).await?,
+            };
             let place = queue.entries().iter().position(|e| self.node.path.ends_with(&e.child));
             let Some(place) = place else { return Ok(Look::Lost) };
             let own = (place, self.claim.kind);
@@ -145,13 +151,13 @@ impl Turn {
 
     /// Watches all claims on the lock; false if they differ from `queue`, so that we must look again.
     async fn watches_all(&mut self, lock: &str, queue: &Queue) -> Result<bool, BackendError> {
-        if self.before.as_ref().is_some_and(|before| before.child.is_empty()) {
+        if self.before.as_ref().is_some_and(|before| before.child.is_none()) {
             return Ok(true);
         }
         let watched = self.session.client().list_and_watch_children(lock).await;
         let (children, watcher) = watched.map_err(|error| self.session.failed(error))?;
         let changed = Box::pin(watcher.changed());
-        self.before = Some(Before { child: String::new(), changed, ahead: None, unclaimed: None });
+        self.before = Some(Before { child: None, changed, ahead: None, unclaimed: None });
         Ok(Queue::new(children).entries() == queue.entries())
     }
 
@@ -168,7 +174,7 @@ impl Turn {
         let ahead = queue.entries().iter().take(place).next_back();
         let ahead = ahead.filter(|_| *kind == Kind::Exclusive);
         let ahead = ahead.map(|ahead| format!("{lock}/{}", ahead.child));
-        let known = self.before.take().filter(|before| before.child == *child);
+        let known = self.before.take().filter(|before| before.child.as_ref() == Some(child));
         let (mut before, found) = match known {
             Some(before) if !may_hold => {
                 self.before = Some(Before { ahead, ..before });
@@ -178,7 +184,8 @@ impl Turn {
             None => match self.session.client().get_and_watch_data(&path).await {
                 Ok((data, stat, watcher)) => {
                     let changed = Box::pin(watcher.changed());
-                    let before = Before { child: child.clone(), changed, ahead, unclaimed: None };
+                    let child = Some(child.clone());
+                    let before = Before { child, changed, ahead, unclaimed: None };
                     (before, Some(Found::new((data, stat))))
                 }
                 Err(Error::NoNode) => return Ok(false),
