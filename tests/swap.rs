@@ -93,9 +93,9 @@ async fn c22_one_fence_serves_each_store_in_turn() {
     let fence = shop.expect("a connection").fence("stock");
     let file = format!("file:{}", folder.path().display());
     let mut last = None;
-    let urls =
-        [zookeeper.url(), redis.url(), etcd.url(), postgres.url(), file, redis.url(), etcd.url()];
-    for url in urls {
+    let once = [zookeeper.url(), redis.url(), etcd.url(), postgres.url(), file];
+    let again = [redis.url(), etcd.url(), zookeeper.url()];
+    for url in once.into_iter().chain(again) {
         let locks = connect(&url).await.expect("a client");
         for _ in 0..2 {
             let guard = locks.acquire("stock").await.expect("a free lock");

@@ -1,6 +1,7 @@
 //! One request for a lock.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, FencingToken, Moment, Slots, SystemClock};
@@ -8,11 +9,12 @@ use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteRes
 
 use crate::claims::Node;
 use crate::error::{BACKEND, overtaken};
+use crate::floor::Floor;
 use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
 use crate::standing::Standing;
 use crate::store::Store;
-use crate::written::Written;
+use crate::written::{Token, Written};
 
 /// Number of tries to create a node: its parent may be missing, and the server may remove the parent again.
 const TRIES: usize = 3;
@@ -111,7 +113,8 @@ impl Ask<'_> {
             }
             (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
                 if is_held {
-                    self.write(&node.path, &self.waits_text()).await?;
+                    let text = self.text(false, Slots::NONE, Token::Of(node.token));
+                    self.write(&node.path, &text).await?;
                 }
                 self.wait(queue, at, node, waiter).await
             }
@@ -147,7 +150,7 @@ impl Ask<'_> {
             let floor = self.store.floors.get(&self.session).await?;
             self.store.claims.asked(&self.claim.name, owner, &self.session, ttl);
             // Both requests are sent before the first answer.
-            let made = self.creation(&client, &floor.path, is_held);
+            let made = self.creation(&client, &floor, is_held);
             let made = made.map_err(|error| self.session.failed(error))?;
             let read = client.list_children(&self.lock);
             let error = match made.await {
@@ -173,7 +176,7 @@ impl Ask<'_> {
     fn creation<'a>(
         &self,
         client: &'a Client,
-        floor: &str,
+        floor: &Floor,
         is_held: bool,
     ) -> Result<
         impl Future<Output = Result<Vec<MultiWriteResult>, MultiWriteError>> + Send + use<'a>,
@@ -182,12 +185,12 @@ impl Ask<'_> {
         let (store, owner) = (self.store, self.claim.owner);
         let mut write = client.new_multi_writer();
         let mark = store.root.mark(owner);
-        write.add_check_version(floor, -1)?;
+        floor.guard(&mut write)?;
         // C19: ZooKeeper cannot check that a node is missing. A transaction that creates and deletes it fails if
         // it exists.
         write.add_create(&mark, &[], &CreateMode::Ephemeral.with_acls(store.acls))?;
         write.add_delete(&mark, None)?;
-        let text = if is_held { self.held_text(&Slots::NONE) } else { self.waits_text() };
+        let text = self.text(is_held, Slots::NONE, Token::Offset(floor.offset));
         let path = format!("{}/{}", self.lock, Entry::prefix(owner, self.claim.kind));
         let options = CreateMode::EphemeralSequential.with_acls(store.acls);
         write.add_create(&path, text.as_bytes(), &options)?;
@@ -257,14 +260,16 @@ impl Ask<'_> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
         let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
-        let (token, is_held) = (self.store.token(&self.session, &found).await?, !found.waits());
+        let Some(token) = found.token() else { return Ok(None) };
+        let is_held = !found.waits();
         let slots = found.held().map(|written| written.slots).unwrap_or_default();
         Ok(Some((Node { path, token, slots }, is_held)))
     }
 
     /// Writes that the claim holds, which makes it a hold: its turn has come.
     pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
-        self.write(&node.path, &self.held_text(&node.slots)).await?;
+        let text = self.text(true, node.slots.clone(), Token::Of(node.token));
+        self.write(&node.path, &text).await?;
         Ok(self.granted(node))
     }
 
@@ -307,12 +312,9 @@ impl Ask<'_> {
         contention.await.map(Attempt::Busy)
     }
 
-    fn held_text(&self, slots: &Slots) -> String {
+    fn text(&self, is_held: bool, slots: Slots, token: Token) -> String {
         let (ttl, label) = (self.claim.ttl.as_duration(), self.claim.label.clone());
-        Written::held(ttl, slots.clone(), label).text()
-    }
-
-    fn waits_text(&self) -> String {
-        Written::waits(self.claim.ttl.as_duration(), self.claim.label.clone()).text()
+        let since = is_held.then(SystemTime::now);
+        Written { is_held, ttl, token, slots, since, label }.text()
     }
 }

@@ -1,46 +1,112 @@
-//! The floor of a store's tokens: a token is the floor plus the id of the transaction that created the claim's
-//! node.
+//! The floor of a store's tokens. Tokens rise from it with the transactions of the store.
 //!
 //! Transaction ids alone begin at 1 in each ensemble, far below the tokens of other stores, which are times in
-//! microseconds. The floor is the time in microseconds at which locks were first used in the ensemble, so that
-//! tokens are greater than those of other stores and of earlier ensembles (C22). The floor is the name of a node:
-//! each transaction that grants checks that the node exists.
+//! microseconds. So the floor is a node whose name is the time at which it was created. The token of a claim is that
+//! time and the number of transactions since then (C22).
+//!
+//! ```text
+//!   {root}/floor/1795251431457000 = "1795251431456962"     the time, and the offset of the floor before
+//!
+//!   offset of a floor = its time - the id of the transaction that created it, or the offset before if greater
+//!   token of a claim  = offset + the id of the transaction that created the claim
+//! ```
+//!
+//! A client replaces the floor when it first reads it, if nobody has a claim then. So a service may leave the store
+//! and come back. Each transaction that creates a claim writes the floor's data as it was. The transaction fails if the
+//! floor was replaced, and no client replaces a floor that was written since the client looked for claims.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures_util::future::try_join_all;
 use lock_core::{BackendError, FencingToken};
-use zookeeper_client::{Acls, CreateMode, Error};
+use zookeeper_client::{Acls, CreateMode, Error, MultiWriter};
 
 use crate::error::{BACKEND, overtaken};
+use crate::names::Root;
 use crate::sessions::Session;
+
+/// Floors whose last token is further behind the clock are replaced: no service leaves the store and comes back sooner.
+const BEHIND: i64 = 10_000;
+
+/// Number of locks that are searched for claims. A store with more locks has just been in use.
+const LOOKED_AT: usize = 64;
 
 /// The floor of one ensemble.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    value: u64,
-    /// The node with this name.
-    pub(crate) path: String,
+    path: String,
+    data: Vec<u8>,
+    /// Difference between a claim's token and the id of the transaction that created the claim.
+    pub(crate) offset: i64,
+    /// Token of the last claim.
+    last: i64,
+    /// Number of claims so far.
+    version: i32,
 }
 
 impl Floor {
-    /// Returns the token of the claim whose node this transaction created.
-    pub(crate) fn token(&self, transaction: i64) -> Result<FencingToken, BackendError> {
-        let token = FencingToken::new(self.value + transaction.unsigned_abs());
-        token.map_err(|_| BackendError::refusal(BACKEND, "the transaction ids are used up"))
+    /// Reads the floor from its node, which was created and last written in these transactions.
+    fn read(
+        path: String,
+        data: Vec<u8>,
+        (created, written): (i64, i64),
+        version: i32,
+    ) -> Result<Self, BackendError> {
+        let offset = || {
+            let time: i64 = path.rsplit('/').next()?.parse().ok()?;
+            let before = match &*data {
+                [] => i64::MIN,
+                data => str::from_utf8(data).ok()?.parse().ok()?,
+            };
+            Some(time.checked_sub(created)?.max(before))
+        };
+        // S3: a floor of a later format, or a damaged one, is not guessed.
+        let Some((offset, last)) =
+            offset().and_then(|offset| Some((offset, offset.checked_add(written)?)))
+        else {
+            let context = format!(
+                "the floor of tokens, the node {path}, is not understood: delete it, and the next client writes a \
+                 later one"
+            );
+            return Err(BackendError::refusal(BACKEND, context));
+        };
+        Ok(Self { path, data, offset, last, version })
     }
+
+    /// Returns true if all tokens so far are well behind this time.
+    fn is_behind(&self, now: i64) -> bool {
+        self.last.saturating_add(BEHIND) < now
+    }
+
+    /// Returns the token of the claim that this transaction created.
+    pub(crate) fn token(&self, transaction: i64) -> Result<FencingToken, BackendError> {
+        token(self.offset, transaction)
+            .ok_or_else(|| BackendError::refusal(BACKEND, "the transaction ids are used up"))
+    }
+
+    /// Lets a transaction fail if the floor was replaced, and keeps others from replacing it unseen.
+    pub(crate) fn guard(&self, write: &mut MultiWriter<'_>) -> Result<(), Error> {
+        write.add_set_data(&self.path, &self.data, None)
+    }
+}
+
+/// Returns the token of the claim that this transaction created, under a floor of this offset.
+pub(crate) fn token(offset: i64, transaction: i64) -> Option<FencingToken> {
+    let token = offset.checked_add(transaction)?;
+    FencingToken::new(token.try_into().ok()?).ok()
 }
 
 /// The floor, as this client knows it.
 pub(crate) struct Floors {
-    path: String,
+    root: Root,
     acls: Acls<'static>,
     current: Mutex<Option<Arc<Floor>>>,
 }
 
 impl Floors {
-    pub(crate) fn new(path: String, acls: Acls<'static>) -> Self {
-        Self { path, acls, current: Mutex::default() }
+    pub(crate) fn new(root: Root, acls: Acls<'static>) -> Self {
+        Self { root, acls, current: Mutex::default() }
     }
 
     /// Returns the floor; reads it at the first call.
@@ -59,48 +125,147 @@ impl Floors {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    /// Reads the floor, and writes it if it is missing.
+    /// Reads the floor, and replaces it if that is due.
     async fn read(&self, session: &Session) -> Result<Floor, BackendError> {
+        let now = now();
         // Fails only if other clients changed the floor each time.
         for _ in 0..3 {
-            let client = session.client();
-            let (sync, read) = (client.sync(&self.path), client.list_children(&self.path));
-            let (_, read) = tokio::join!(sync, read);
-            let children = match read {
-                Ok(children) => Some(children),
-                Err(Error::NoNode) => None,
-                Err(error) => return Err(session.failed(error)),
+            let (has_folder, found) = self.find(session).await?;
+            let is_due = match &found {
+                Some(floor) => floor.is_behind(now) && self.is_unused(session).await?,
+                None => true,
             };
-            let values = children.iter().flatten().filter_map(|child| child.parse::<u64>().ok());
-            if let Some(value) = values.max() {
-                return Ok(self.floor(value));
-            }
-            match self.write(session, children.is_some()).await {
-                Err(Error::NodeExists | Error::NoNode | Error::NotEmpty) => {}
+            let found = match found {
+                Some(floor) if !is_due => return Ok(floor),
+                found => found,
+            };
+            match self.write(session, has_folder, found.as_ref(), now).await {
+                Ok(())
+                | Err(Error::NodeExists | Error::NoNode | Error::NotEmpty | Error::BadVersion) => {}
                 Err(error) => return Err(session.failed(error)),
-                Ok(floor) => return Ok(floor),
             }
         }
         Err(overtaken("the floor of tokens was not written"))
     }
 
-    /// Writes the floor in one transaction with its parent, so that there is only one.
-    async fn write(&self, session: &Session, has_parent: bool) -> Result<Floor, Error> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let floor = self.floor(u64::try_from(now.as_micros()).unwrap_or(u64::MAX));
-        let options = CreateMode::Persistent.with_acls(self.acls);
-        let client = session.client();
-        let mut write = client.new_multi_writer();
-        if has_parent {
-            write.add_delete(&self.path, None)?;
+    /// Finds the floor. Returns true if its folder exists, and the floor in it.
+    async fn find(&self, session: &Session) -> Result<(bool, Option<Floor>), BackendError> {
+        let (client, folder) = (session.client(), self.root.floor());
+        let (sync, read) = (client.sync(&folder), client.list_children(&folder));
+        let (_, read) = tokio::join!(sync, read);
+        let children = match read {
+            Err(Error::NoNode) => return Ok((false, None)),
+            read => read.map_err(|error| session.failed(error))?,
+        };
+        let times = children.iter().filter_map(|child| child.parse().ok());
+        let Some(path) = times.max().map(|time| self.path(time)) else { return Ok((true, None)) };
+        match client.get_data(&path).await {
+            Ok((data, stat)) => {
+                let floor = Floor::read(path, data, (stat.czxid, stat.mzxid), stat.version)?;
+                Ok((true, Some(floor)))
+            }
+            Err(Error::NoNode) => Ok((true, None)),
+            Err(error) => Err(session.failed(error)),
         }
-        write.add_create(&self.path, &[], &options)?;
-        write.add_create(&floor.path, &[], &options)?;
-        write.commit().await?;
-        Ok(floor)
     }
 
-    fn floor(&self, value: u64) -> Floor {
-        Floor { value, path: format!("{}/{value}", self.path) }
+    /// Returns true if nobody has a claim.
+    async fn is_unused(&self, session: &Session) -> Result<bool, BackendError> {
+        let client = session.client();
+        let children = async |path: String| match client.list_children(&path).await {
+            Err(Error::NoNode) => Ok(Vec::new()),
+            read => {
+                read.map(|names| names.into_iter().map(|name| format!("{path}/{name}")).collect())
+            }
+        };
+        let looks = async {
+            let locks: Vec<String> = children(self.root.locks()).await?;
+            if locks.len() > LOOKED_AT {
+                return Ok(false);
+            }
+            let claims = try_join_all(locks.into_iter().map(&children)).await?;
+            Ok(claims.iter().all(Vec::is_empty))
+        };
+        looks.await.map_err(|error: Error| session.failed(error))
+    }
+
+    /// Writes a floor of this time: in place of `found`, or in one transaction with its folder, so that there is only
+    /// one.
+    async fn write(
+        &self,
+        session: &Session,
+        has_folder: bool,
+        found: Option<&Floor>,
+        time: i64,
+    ) -> Result<(), Error> {
+        let (client, folder) = (session.client(), self.root.floor());
+        let options = CreateMode::Persistent.with_acls(self.acls);
+        let mut write = client.new_multi_writer();
+        let mut before = String::new();
+        if let Some(floor) = found {
+            write.add_delete(&floor.path, Some(floor.version))?;
+            before = floor.offset.to_string();
+        } else {
+            if has_folder {
+                write.add_delete(&folder, None)?;
+            }
+            write.add_create(&folder, &[], &options)?;
+        }
+        write.add_create(&self.path(time), before.as_bytes(), &options)?;
+        write.commit().await?;
+        Ok(())
+    }
+
+    fn path(&self, time: i64) -> String {
+        format!("{}/{time}", self.root.floor())
+    }
+}
+
+/// Returns the time in microseconds.
+fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.as_micros().try_into().unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floor(time: &str, data: &str, transactions: (i64, i64)) -> Result<Floor, BackendError> {
+        Floor::read(format!("/root/floor/{time}"), data.as_bytes().to_vec(), transactions, 0)
+    }
+
+    #[test]
+    fn c22_a_token_is_the_time_of_the_floor_and_the_transactions_since() {
+        let floor = floor("1000", "", (30, 30)).expect("a floor");
+        assert_eq!(floor.token(38).expect("a token").get(), 1_008);
+        assert_eq!(token(floor.offset, 38), floor.token(38).ok());
+        assert!(floor.token(i64::MAX).is_err() && floor.token(-970).is_err());
+    }
+
+    #[test]
+    fn c22_tokens_never_fall_with_a_new_floor() {
+        let early = floor("1000", "", (30, 90)).expect("a floor");
+        // 1,060 was granted before.
+        let later = floor("1050", &early.offset.to_string(), (91, 91)).expect("a floor");
+        assert!(later.token(92).expect("a token") > early.token(90).expect("a token"));
+        let much_later = floor("5000", &early.offset.to_string(), (91, 91)).expect("a floor");
+        assert_eq!(much_later.token(92).expect("a token").get(), 5_001);
+    }
+
+    #[test]
+    fn c22_a_floor_is_behind_by_its_last_token() {
+        let floor = floor("1000", "", (30, 90)).expect("a floor");
+        assert!(!floor.is_behind(1_060 + BEHIND) && floor.is_behind(1_061 + BEHIND));
+    }
+
+    #[test]
+    fn s3_a_floor_that_is_not_understood_is_refused() {
+        for (time, data) in [("", ""), ("later", ""), ("12", "x"), ("12", "later:1"), ("12", " 1")]
+        {
+            let refused = floor(time, data, (3, 3)).expect_err(data).to_string();
+            assert!(refused.contains("/root/floor/"), "{refused}");
+        }
+        assert!(floor("12", "", (i64::MIN, 3)).is_err());
     }
 }

@@ -47,8 +47,7 @@ impl Store {
                     // Its turn may have come, but it does not hold yet.
                     return Ok(Some(None));
                 }
-                let holder = self.shown(session, entry, &found).await?;
-                Ok::<_, BackendError>(Some(Some((path, holder))))
+                Ok::<_, BackendError>(Some(Some((path, self.shown(entry, &found)))))
             });
             // If one is gone, another may hold in its place, so all are read again.
             let shown: Option<Vec<_>> = try_join_all(shown).await?.into_iter().collect();
@@ -62,23 +61,19 @@ impl Store {
     }
 
     /// Returns the holder with this node, in the form for operators.
-    async fn shown(
-        &self,
-        session: &Session,
-        entry: &Entry,
-        found: &Found,
-    ) -> Result<Holder, BackendError> {
-        let (Some(owner), Some(written)) = (entry.owner, &found.written) else {
-            return Ok(Holder::foreign(None));
+    fn shown(&self, entry: &Entry, found: &Found) -> Holder {
+        let (Some(owner), Some(written), Some(token)) =
+            (entry.owner, &found.written, found.token())
+        else {
+            return Holder::foreign(None);
         };
-        let token = self.token(session, found).await?;
         let left = self.claims.left(owner).unwrap_or(written.ttl);
         let holder = Holder::ours(owner, token, left, written.label.clone());
         let holder = holder.of_kind(entry.kind, written.slots.clone());
-        Ok(match written.since {
+        match written.since {
             Some(since) => holder.since(since),
             None => holder,
-        })
+        }
     }
 
     /// Returns the held locks whose names start with `prefix`.

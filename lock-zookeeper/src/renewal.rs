@@ -12,7 +12,7 @@ use crate::error::overtaken;
 use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::Store;
-use crate::written::Written;
+use crate::written::{Token, Written};
 
 /// Number of holds that share a request.
 const BATCH: usize = 100;
@@ -182,7 +182,7 @@ impl Store {
             return self.is_gone(session, node).await;
         };
         let Some(written) = found.written else { return Ok(None) };
-        let (ttl, token) = (renewal.ttl.as_duration(), Some(node.token));
+        let (ttl, token) = (renewal.ttl.as_duration(), Token::Of(node.token));
         let text = Written { ttl, token, ..written }.text();
         let moved = Node { path: Entry::moved(&node.path), ..node.clone() };
         let failed = |error| session.failed(error);
@@ -213,9 +213,11 @@ impl Store {
         let Some((path, found)) = self.hold_of(&session, &lock, renewal.owner).await? else {
             return Ok(None);
         };
-        let token = self.token(&session, &found).await?;
+        let Some(token) = found.token().filter(|token| *token == renewal.token) else {
+            return Ok(None);
+        };
         let slots = found.held().map(|written| written.slots).unwrap_or_default();
-        Ok((token == renewal.token).then_some(Node { path, token, slots }))
+        Ok(Some(Node { path, token, slots }))
     }
 }
 

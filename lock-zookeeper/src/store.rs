@@ -9,12 +9,12 @@ use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, CreateMode, Error, Stat};
 
 use crate::claims::Claims;
-use crate::floor::Floors;
+use crate::floor::{self, Floors};
 use crate::names::Root;
 use crate::options::Target;
 use crate::queue::{Entry, Queue};
 use crate::sessions::{Session, Sessions};
-use crate::written::Written;
+use crate::written::{Token, Written};
 
 /// The sessions in an ensemble, and the claims of this client.
 ///
@@ -48,6 +48,14 @@ impl Found {
         self.written.filter(|written| written.is_held)
     }
 
+    /// The token of the claim.
+    pub(crate) fn token(&self) -> Option<FencingToken> {
+        match self.written.as_ref()?.token {
+            Token::Offset(offset) => floor::token(offset, self.stat.czxid),
+            Token::Of(token) => Some(token),
+        }
+    }
+
     /// Returns true if it is a place in the queue.
     pub(crate) fn waits(&self) -> bool {
         self.written.as_ref().is_some_and(|written| !written.is_held)
@@ -63,7 +71,7 @@ impl Store {
         };
         let (root, claims, marks, keeper) =
             (target.root.clone(), Claims::default(), Mutex::default(), Mutex::default());
-        let floors = Floors::new(root.floor(), acls);
+        let floors = Floors::new(root.clone(), acls);
         let (sessions, started) = (Sessions::new(target), SystemClock.now());
         let store = Self { root, sessions, floors, claims, marks, acls, keeper, started };
         let prepared = store.prepare().await;
@@ -149,18 +157,6 @@ impl Store {
             Ok(()) => Ok(true),
             Err(Error::NoNode) => Ok(false),
             Err(error) => Err(session.failed(error)),
-        }
-    }
-
-    /// Returns the token of the claim with this node.
-    pub(crate) async fn token(
-        &self,
-        session: &Session,
-        found: &Found,
-    ) -> Result<FencingToken, BackendError> {
-        match found.written.as_ref().and_then(|written| written.token) {
-            Some(token) => Ok(token),
-            None => self.floors.get(session).await?.token(found.stat.czxid),
         }
     }
 

@@ -5,6 +5,7 @@
 mod access;
 mod conformance;
 mod faults;
+mod floor;
 mod members;
 mod servers;
 mod sessions;
