@@ -9,7 +9,7 @@ use crate::step::{self, Done, Failure, command};
 use crate::workspace::{cargo, root, target};
 
 /// The command with all stores.
-const BUILD: &str = "build --release --config profile.release.strip=true --package lock-cli --features etcd,postgres";
+const BUILD: &str = "build --release --config profile.release.strip=true --package lock-cli --features etcd,postgres,zookeeper";
 
 /// Places in which each shell looks for completions.
 const COMPLETIONS: &[(&str, &str)] = &[

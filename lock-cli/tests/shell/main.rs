@@ -126,3 +126,14 @@ shell_checks!(postgres: Postgres::start().await;
     once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
     once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
+// Runs are not recorded there.
+#[cfg(feature = "zookeeper")]
+checks!(zookeeper: ZooKeeper::start().await;
+    running::c14_exit_codes_are_those_of_the_command
+    running::c39_a_command_has_all_of_its_locks_or_none
+    sharing::s4_no_increment_is_lost
+    sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
+    kinds::c36_each_of_three_has_a_slot_and_a_fourth_has_none
+    losing::c08_lost_data_ends_the_command
+    leading::c40_another_leads_when_the_leader_is_killed
+    looking::c31_the_doctor_tells_of_the_server);

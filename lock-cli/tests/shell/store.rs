@@ -198,3 +198,41 @@ impl Store for Postgres {
         self.0.cont();
     }
 }
+
+/// A ZooKeeper server.
+#[cfg(feature = "zookeeper")]
+pub(crate) struct ZooKeeper(lock_testkit::ZooKeeperServer);
+
+#[cfg(feature = "zookeeper")]
+impl ZooKeeper {
+    pub(crate) async fn start() -> Self {
+        Self(lock_testkit::ZooKeeperServer::start().await)
+    }
+}
+
+#[cfg(feature = "zookeeper")]
+impl Store for ZooKeeper {
+    const NAME: &'static str = "zookeeper";
+    /// A third of a TTL of at most 3 s, and ticks.
+    const OUTLASTS: Duration = Duration::from_secs(2);
+
+    fn url(&self) -> String {
+        self.0.url()
+    }
+
+    async fn wipe(&self) {
+        let client = leasehold::connect(&self.url()).await.expect("a connection");
+        for held in client.admin().list("", 100).await.expect("a listing") {
+            client.admin().evict(held.name).await.expect("an answer");
+        }
+    }
+
+    fn stop(&self) -> bool {
+        self.0.stop();
+        true
+    }
+
+    fn go_on(&self) {
+        self.0.cont();
+    }
+}

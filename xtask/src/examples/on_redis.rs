@@ -1,8 +1,8 @@
-//! Runs the examples that take a URL on a real Redis server.
+//! Runs the examples that take a URL on a real Redis server, and the flash sale on other servers.
 
 use std::time::Duration;
 
-use lock_testkit::{RedisCluster, RedisSentinels, RedisServer, Session};
+use lock_testkit::{RedisCluster, RedisSentinels, RedisServer, Session, ZooKeeperServer};
 use tokio::runtime::Builder;
 
 use super::example::{Example, URL};
@@ -27,14 +27,15 @@ pub(super) fn run(examples: &[Example]) -> Done {
     sell_on_several(examples)
 }
 
-/// Runs the flash sale on a cluster and on the primary that sentinels name, and a small one on a quorum.
+/// Runs the flash sale on a cluster, on the primary that sentinels name and on ZooKeeper, and a small one on a quorum.
 fn sell_on_several(examples: &[Example]) -> Done {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
     let sentinels = runtime.block_on(RedisSentinels::start(NEVER_REPLACED));
+    let zookeeper = runtime.block_on(ZooKeeperServer::start());
     let quorum = [(); 3].map(|()| runtime.block_on(RedisServer::start()));
     let sale = super::named(examples, "flash_sale")?;
-    for url in [cluster.url(), sentinels.url()] {
+    for url in [cluster.url(), sentinels.url(), zookeeper.url()] {
         step::run(sale.command().env(URL, url))?;
     }
     let [a, b, c] = quorum.each_ref().map(RedisServer::addr);
