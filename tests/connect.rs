@@ -45,7 +45,7 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
         ("consul://localhost", "no backend is called `consul`"),
         ("file:", "names a directory"),
         ("file://elsewhere/locks", "names a directory"),
-        ("file:/nowhere?filesystem=nfs", "filesystem of a file URL is `local`"),
+        ("file:/nowhere?filesystem=nfs", "`filesystem` of a file URL must be `local`"),
         ("file:/sys/kernel", "?filesystem=local"),
     ] {
         let text = refusal(url).await;

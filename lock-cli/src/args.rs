@@ -141,7 +141,7 @@ Examples:
   leasehold inspect backup --json | jq .held
   leasehold inspect --exit-code backup && echo it is held
 
-Since when it is held is told by the server's clock, in UTC. The JSON has the keys name, held, owner,
+The time of the grant is by the server's clock, in UTC. The JSON has the keys name, held, owner,
 token, ttl_ms, since_ms (counted from 1970), label, kind and slots, which are those of the first
 holder, waiters, and holders, an array of all; what is not known is null.";
 
@@ -165,9 +165,9 @@ Changes that come and go within a fifth of a second may not be seen.";
 const RELEASE_EXAMPLES: &str = "\
 Examples:
   leasehold release --force backup
-  leasehold release --force encode --owner 1a2b3c4d      and leave the other holders alone
+  leasehold release --force encode --owner 1a2b3c4d      and keep the other holders
 
-The holder is not asked. It learns of it when it next renews, and may write until then, or for longer
+The holder is not asked. It learns of the loss at its next renewal, and may write until then, or for longer
 if it is paused. A fence on the resource refuses its writes as soon as the next holder has advanced
 that fence, and not before.";
 
@@ -175,7 +175,7 @@ const DOCTOR_EXAMPLES: &str = "\
 Examples:
   leasehold doctor
   leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks
-  leasehold doctor backup                      and what keeps everybody from this one?";
+  leasehold doctor backup                      and check one lock for obstacles";
 
 const BENCH_EXAMPLES: &str = "\
 Example:
@@ -197,13 +197,13 @@ It may be run again. Where the user may create schemas, the first lock does it b
 #[command(arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
 pub(crate) struct Cli {
     // The variable is read where the URL is used: here it would show in each usage line.
-    /// Where the locks are, such as file:/DIRECTORY or redis://HOST [env: LEASEHOLD_URL]
+    /// URL of the locks, such as file:/DIRECTORY or redis://HOST [env: LEASEHOLD_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Read the URL from this file, such as one that only its user may read
     #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
     pub(crate) url_file: Option<PathBuf>,
-    /// Tell on stderr what is going on; twice for more
+    /// Print events on stderr; twice for more
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
@@ -236,13 +236,13 @@ pub(crate) enum Command {
     /// End the hold of another client
     #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
     Release(Release),
-    /// Look at the server for what endangers locks
+    /// Examine the server for dangers to locks
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
     /// Measure locks on the server at hand
     #[command(after_help = BENCH_EXAMPLES)]
     Bench(Bench),
-    /// Print what a store has to be prepared with, for those who run their own migrations
+    /// Print the script that prepares a store, for teams with their own migrations
     #[cfg(feature = "postgres")]
     #[command(after_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
@@ -256,7 +256,7 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) request: Request,
-    /// Keep others out for this long from the start, also when the command has ended; a busy lock is not waited for
+    /// Keep others out for this long from the start, even after the command has ended; do not wait for a busy lock
     #[arg(long, value_name = "SPAN", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = humantime::parse_duration)]
     pub(crate) at_least: Option<Duration>,
     /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
@@ -265,7 +265,7 @@ pub(crate) struct Run {
     /// Run once for this key, such as the day that it is for; a busy lock is not waited for
     #[arg(long, value_name = "KEY", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = public)]
     pub(crate) once: Option<String>,
-    /// Time for which it is remembered that the command ran for the key of --once and exited with 0
+    /// Lifetime of the record that the command ran for the key of --once and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
     /// Exit with N in place of 75 if the lock was not acquired
@@ -274,10 +274,10 @@ pub(crate) struct Run {
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Print only errors; a lock that was not acquired is no error, and is told by exit code 75
+    /// Print only errors; exit code 75 means that the lock was not acquired, and is not printed
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// The lock, or several locks, of which the command has all or none
+    /// The lock, or several locks; the command runs under all of them
     #[arg(required = true, value_name = "NAME", value_parser = public)]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
@@ -293,10 +293,10 @@ pub(crate) struct Request {
     /// Do not wait for the lock
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// Share the lock with others who say --shared, as readers do
+    /// Share the lock with other holders that use --shared, such as readers
     #[arg(long, conflicts_with = "limit")]
     pub(crate) shared: bool,
-    /// Hold one of N permits, beside others who say the same N
+    /// Hold one of N permits, beside other holders with the same N
     #[arg(long, value_name = "N", value_parser = permits())]
     pub(crate) limit: Option<u16>,
     /// Take this many of the N permits, all or none [default: 1]
@@ -310,7 +310,7 @@ pub(crate) struct Lease {
     /// Time for which the server keeps the lock if nobody renews it; it is renewed while it is held
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
-    /// Text about the holder that others see [default: host:pid]
+    /// Text that others see as the holder [default: host:pid]
     #[arg(long, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
 }
@@ -326,7 +326,7 @@ impl Lease {
 pub(crate) struct Work {
     #[command(flatten)]
     pub(crate) lease: Lease,
-    /// Time that the command has to end when the lock is lost, and its group when a signal ended it
+    /// Grace period of the command after a loss of the lock, and of its group after a signal ended it
     #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
     pub(crate) grace: Duration,
     /// The command and its arguments, after `--`
@@ -427,7 +427,7 @@ pub(crate) struct Release {
 
 #[derive(Debug, Args)]
 pub(crate) struct Doctor {
-    /// A lock to look at too: what keeps everybody from acquiring it?
+    /// Also check this lock for obstacles
     #[arg(value_parser = public)]
     pub(crate) name: Option<String>,
     /// Print JSON
@@ -483,7 +483,7 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     // Locks in memory exclude no other process.
     let schemes = connector.schemes().filter(|scheme| *scheme != "memory");
     let schemes: Vec<String> = schemes.map(|scheme| format!("{scheme}:")).collect();
-    let here = format!("  what this build knows: {}", schemes.join(", "));
+    let here = format!("  this build supports: {}", schemes.join(", "));
     Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
 }
 
@@ -500,7 +500,7 @@ pub(crate) fn refuse_variables_of_options(command: &mut clap::Command) -> Result
     let found = options.find(|option| env::var_os(variable(option)).is_some()).map(str::to_owned);
     drop(options);
     let Some(option) = found else { return Ok(()) };
-    let text = format!("{} is not read: say --{option}, and unset it", variable(&option));
+    let text = format!("{} is not supported: unset it, and use --{option}", variable(&option));
     Err(command.error(ErrorKind::ArgumentConflict, text))
 }
 
@@ -521,7 +521,7 @@ fn owner_digits(word: &str) -> Result<String, &'static str> {
 pub(crate) fn public(word: &str) -> Result<String, &'static str> {
     if holds_password(word) {
         return Err("names and labels are public, and this looks like a URL with a password: \
-                    where the locks are is said by --url");
+                    give the URL of the locks by --url");
     }
     Ok(word.to_owned())
 }

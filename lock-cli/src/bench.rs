@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &args::Bench, place: &Place<'_>) -> Result<Exit, F
     print(styled(HEADING, heading()))?;
     let span = Duration::from_secs(args.seconds);
     let floor = looking(&client, span).await?;
-    floor.print("floor: look at a lock", &floor)?;
+    floor.print("floor: inspect a lock", &floor)?;
     acquiring(&client, span).await?.print("acquire and release", &floor)?;
     extending(&alone, span).await?.print("renew", &floor)?;
     handing_off(&client, &place.connect_to_measure().await?, span)

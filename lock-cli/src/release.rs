@@ -31,6 +31,6 @@ pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit,
 fn refusal(name: &LockName) -> String {
     format!(
         "a hold that is not ours is ended only with --force: its holder is not asked, and may go \
-         on until it next renews; see who that is by `leasehold inspect {name}`"
+         on until it next renews; `leasehold inspect {name}` shows the holder"
     )
 }

@@ -35,7 +35,7 @@ pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
     if names.len() > 1 && once::is_asked_for(args) {
-        let text = "--once and --at-least are for one lock: name one, or leave them out";
+        let text = "--once and --at-least need exactly one lock";
         return Err(Failure::new(Exit::Usage, text));
     }
     // First, before there is anything that a signal would leave behind.

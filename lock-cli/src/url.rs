@@ -46,8 +46,8 @@ impl<'a> Place<'a> {
         }
         if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
             return Err(usage(
-                "a directory of locks is named from the root, as file:/var/lib/locks: others have \
-                 other working directories, and nobody expands `~` within a URL",
+                "a directory of locks is named from the root, as file:/var/lib/locks: other processes \
+                 may have other working directories, and `~` is not expanded in a URL",
             ));
         }
         Ok(self.connector.clone().retry_for(patience).connect(&url).await?)
@@ -111,7 +111,7 @@ fn own_directory() -> Result<String, Failure> {
 }
 
 fn missing(why: &str) -> Failure {
-    usage(&format!("{why}: say where the locks are by --url or LEASEHOLD_URL"))
+    usage(&format!("{why}: give the URL of the locks by --url or LEASEHOLD_URL"))
 }
 
 fn usage(message: &str) -> Failure {

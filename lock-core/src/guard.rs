@@ -255,7 +255,7 @@ impl LockGuard {
         self.hold.error_if_lost()?;
         let lease = self.hold.lease();
         if lease.kind != Kind::Exclusive {
-            let (backend, what) = (self.shared.name(), "record a run that others may run beside");
+            let (backend, what) = (self.shared.name(), "record a run under a shared hold");
             return Err(LockError::Unsupported { name: lease.name, backend, what });
         }
         let record = Record::new(&lease, occurrence, remember)?;

@@ -333,7 +333,7 @@ impl LockAdmin for MemoryBackend {
     }
 
     async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        Ok(vec![Finding::good("reach", "the locks exclude tasks of this process alone")])
+        Ok(vec![Finding::good("reach", "the locks only exclude tasks of this process")])
     }
 }
 

@@ -134,7 +134,7 @@ async fn c13_the_end_of_a_bound_is_a_reason_of_its_own() {
     let request = LockRequest::new("stock").max_hold(Duration::from_secs(40));
     let guard = locks.acquire(request.clone()).await.expect("a free lock");
     assert_eq!(guard.lost().await, LostReason::MaxHold);
-    assert_eq!(log.lines(&["WARN", "lost", "as long as its bound allows"]), 1, "{}", log.text());
+    assert_eq!(log.lines(&["WARN", "lost", "`max_hold` ended"]), 1, "{}", log.text());
     drop(guard);
     let guard = locks.acquire(request).await.expect("a free lock");
     faulty.always(Operation::Extend, Fault::RequestLost);
@@ -191,7 +191,7 @@ async fn c47_a_release_that_is_refused_is_a_warning_at_once() {
         let (log, _listening) = listen();
         end_a_hold(&without_release(Fault::Forbidden), way).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let told = ["WARN", "not given back", "name=stock", "a right is missing"];
+        let told = ["WARN", "not released", "name=stock", "a right is missing"];
         assert_eq!(log.lines(&told), 1, "by {way}: {}", log.text());
         assert_eq!(log.lines(&["WARN"]), 1, "by {way}: {}", log.text());
     }
@@ -211,7 +211,7 @@ async fn c47_a_release_without_an_answer_is_a_warning_in_the_end() {
         } else {
             ending.await;
         }
-        let told = ["WARN", "not given back", "name=stock", "a fault of the test"];
+        let told = ["WARN", "not released", "name=stock", "a fault of the test"];
         assert_eq!(log.lines(&told), 1, "by {way}: {}", log.text());
     }
 }

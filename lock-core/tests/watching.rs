@@ -252,7 +252,7 @@ async fn c05_a_ttl_within_the_margin_is_refused() {
     let Err(LockError::Invalid(invalid)) = &refused else { panic!("{refused:?}") };
     assert_eq!(invalid.kind(), InputKind::Ttl);
     let text = invalid.to_string();
-    assert!(text.contains("invalid TTL 5s") && text.contains("choose a longer one"), "{text}");
+    assert!(text.contains("invalid TTL 5s") && text.contains("choose a longer TTL"), "{text}");
     let longer = client.election("a").ttl(SECOND * 6).campaign().await.expect("nobody else");
     assert!(longer.remaining() <= SECOND, "{longer:?}");
 }

@@ -157,7 +157,7 @@ async fn shortest_lease(cluster: &Cluster) -> Finding {
         Ok(ttl) if ttl <= SHORT => Finding::good(CHECK, format!("{ttl} s")),
         Ok(ttl) => Finding::risk(
             CHECK,
-            format!("{ttl} s: a client that died keeps the others waiting for so long at least"),
+            format!("{ttl} s: a dead client delays the others for at least this long"),
             "lower the election time-out of the members to 2 s or less",
         ),
         Err(error) => Finding::unknown(
@@ -182,10 +182,7 @@ fn version(status: &StatusResponse) -> Finding {
     match has_sound_leases(status.version()) {
         _ if is_too_old(status.version()) => Finding::risk(
             CHECK,
-            format!(
-                "{} is older than 3.4, for which the transactions are written",
-                status.version()
-            ),
+            format!("{} is older than 3.4, which the locks need", status.version()),
             "update to 3.4.38, 3.5.23, 3.6.5 or newer",
         ),
         Some(true) => Finding::good(CHECK, status.version()),

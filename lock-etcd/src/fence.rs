@@ -111,7 +111,7 @@ impl EtcdFence {
     fn seen_in(&self, mark: &KeyValue) -> Result<FencingToken, BackendError> {
         let seen = mark.value_str().ok().and_then(|seen| Some((seen, seen.parse().ok()?)));
         let seen = seen.filter(|(seen, token)| *seen == written(*token)).map(|(_, token)| token);
-        let then = "the fence then knows of no token";
+        let then = "the fence then has seen no token";
         seen.ok_or_else(|| not_understood(&self.mark, "the mark of a fence", then))
     }
 }

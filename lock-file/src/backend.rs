@@ -116,7 +116,11 @@ impl FileBackend {
         let taken = self.try_once(&claim, Queueing::No).await;
         match taken.and(self.release(&claim.name, claim.owner).await) {
             Ok(_) => Finding::good("writes", "a lock is taken and given back"),
-            Err(error) => Finding::risk("writes", error.to_string(), "mend what the system says"),
+            Err(error) => Finding::risk(
+                "writes",
+                error.to_string(),
+                "correct the cause that the system names",
+            ),
         }
     }
 

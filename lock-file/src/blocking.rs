@@ -41,7 +41,7 @@ where
     // still run it later.
     let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&caller))));
     let Ok(started) = started else {
-        return Err(not_done("no thread can be had", "the system refused to start one").into());
+        return Err(not_done("no thread is available", "the system refused to start one").into());
     };
     let done = started.await;
     drop(here);
@@ -57,7 +57,7 @@ pub(crate) async fn on_own_thread<T: Send + 'static>(
     let (answer, answered) = oneshot::channel();
     let work = move || drop(answer.send(work(&caller)));
     let started = thread::Builder::new().name("leasehold-renew".into()).spawn(work);
-    started.map_err(|refused| not_done("no thread can be had", refused))?;
+    started.map_err(|refused| not_done("no thread is available", refused))?;
     let answered = answered.await;
     drop(here);
     answered.unwrap_or_else(|stopped| Err(not_done("the renewal stopped", stopped)))

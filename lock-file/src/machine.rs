@@ -42,7 +42,7 @@ impl Machine {
     pub(crate) fn this() -> Result<Self, LockError> {
         let offset = platform::time_offset().map_err(|error| LockError::Config {
             message: format!(
-                "locks in files need the machine's uptime as Linux tells it in /proc: {error}; \
+                "locks in files need the uptime from Linux' /proc: {error}; \
                  choose another backend here"
             ),
         })?;
@@ -64,7 +64,7 @@ impl Machine {
             ),
             Err(error) => Finding::risk(
                 "clock",
-                format!("the machine's uptime cannot be told: {error}"),
+                format!("the machine's uptime cannot be read: {error}"),
                 "mount /proc, and start the process in its time namespace",
             ),
         }

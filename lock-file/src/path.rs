@@ -27,7 +27,7 @@ impl FileSystem {
         match foreign.map_err(|error| unusable("examine", path, error))? {
             None => Ok(()),
             Some(kind) => Err(config(format!(
-                "{} is on {kind}, which is not known to be this machine's alone: choose a directory on a local \
+                "{} is on {kind}, which other machines may reach: choose a directory on a local \
                  disk, or a backend with a server; if no other machine can reach it, say so by \
                  `?filesystem=local` in the URL, or by `FileOptions::local_file_system`",
                 path.display()

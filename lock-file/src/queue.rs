@@ -227,7 +227,7 @@ fn read(file: &LockedFile, places: Range<u64>) -> Result<Vec<Queued>, BackendErr
     // C34: a waiter that is not understood is not overtaken.
     queued
         .collect::<Option<_>>()
-        .ok_or_else(|| fault::unusable(file.state_file(), "a waiter in it is not understood"))
+        .ok_or_else(|| fault::unusable(file.state_file(), "it has an unreadable waiter"))
 }
 
 fn write(file: &LockedFile, place: u64, entries: &[u8]) -> Result<(), BackendError> {

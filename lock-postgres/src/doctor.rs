@@ -120,7 +120,7 @@ fn durability(facts: &Facts) -> Finding {
              failover to one of them can grant the lock twice",
             "set synchronous_commit on for the user of the locks",
         ),
-        [] => Finding::good("durability", "what is committed is on disk"),
+        [] => Finding::good("durability", "commits are on disk"),
         // Grants, renewals and fences turn synchronous commit on for themselves; releases do not.
         ["synchronous_commit"] => Finding::risk(
             "durability",
@@ -141,7 +141,7 @@ async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
     const WHAT: &str = "the oldest snapshot";
     let rows = server.ask(OLDEST_SNAPSHOT).await?;
     let Some(row) = rows.first() else {
-        return Ok(Finding::good("snapshot", "nobody else has one open"));
+        return Ok(Finding::good("snapshot", "no other session has one open"));
     };
     let who = format!(
         "process {} ({})",
@@ -172,8 +172,7 @@ fn oldest_snapshot(who: &str, age: Option<Duration>) -> Finding {
         false => Finding::risk(
             "snapshot",
             seen,
-            "end what keeps it open, and bound it by idle_in_transaction_session_timeout: old versions \
-             of rows stay meanwhile, and tables grow",
+            "end that transaction, and limit such by idle_in_transaction_session_timeout: until it ends, old versions of rows stay, and tables grow",
         ),
     }
 }
@@ -231,7 +230,7 @@ async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding
         Err(error) => Ok(Finding::risk(
             "schema",
             error.to_string(),
-            "run what `leasehold schema postgres` prints, and grant the user its use",
+            "run the output of `leasehold schema postgres`, and grant the user its use",
         )),
     }
 }
@@ -250,7 +249,7 @@ async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> 
         }
     };
     Ok(match behind {
-        false => Finding::good("queue", "places go on from those that were served"),
+        false => Finding::good("queue", "new places follow the served ones"),
         true => Finding::risk(
             "queue",
             "the sequence of places is behind those that were served, as after a switchover by logical \
@@ -263,7 +262,7 @@ async fn queue(server: &Server, facts: &Facts) -> Result<Finding, BackendError> 
 /// Finds if the user may call each routine that clients call.
 fn rights(found: &Found) -> Finding {
     match found.missing_rights() {
-        None => Finding::good("rights", "the user may call what clients call"),
+        None => Finding::good("rights", "the user may call all routines of clients"),
         Some((seen, remedy)) => Finding::risk("rights", seen, remedy),
     }
 }

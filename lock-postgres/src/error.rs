@@ -79,8 +79,7 @@ fn classify_connect(error: Error) -> BackendError {
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
     } else {
-        let context =
-            "the server refuses to let us in: check user, password, database, pg_hba.conf and TLS";
+        let context = "the server refuses the connection: check user, password, database, pg_hba.conf and TLS";
         BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
     }
 }
@@ -114,7 +113,7 @@ fn meaning(code: &str) -> &'static str {
         WITHDRAWN => "the claim was withdrawn",
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
-        SESSION_GONE => "the session with which holds end is not at this server",
+        SESSION_GONE => "the client's session is not on this server",
         "25006" => READ_ONLY,
         // A standby refuses even to read the unlogged tables. No other feature that the requests need is missing
         // on a server that could make the schema.
@@ -132,7 +131,7 @@ fn meaning(code: &str) -> &'static str {
             "the server has no room for messages: a session that listens does not read them"
         }
         "22021" | "22P05" => "the database cannot hold this name: its encoding should be UTF8",
-        "23514" => "the fencing counter is at its end or damaged: mend the row of this lock",
+        "23514" => "the token counter is at its end or damaged: repair the row of this lock",
         "57014" => "the server took too long, and gave the request up",
         "40001" | "40P01" | "55P03" => "others used the same row at the same time",
         _ if code.starts_with("57") => "the server ended the connection",

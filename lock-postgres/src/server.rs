@@ -250,19 +250,17 @@ fn not_made(failure: RequestError) -> LockError {
     match code_of(&failure).as_deref() {
         Some("25006") => refused(format!("the schema of the locks is to be made, and {READ_ONLY}")),
         Some("42501") => refused(
-            "the schema of the locks is missing or of an older format, and this user cannot make it here: run \
-             what `leasehold schema postgres` prints, as its owner",
+            "the schema of the locks is missing or of an older format, and this user cannot make it here: run the output of `leasehold schema postgres`, as its owner",
         ),
         Some(NOT_OURS) => refused(message_of(&failure)),
         // From a pooler that gives each statement another session.
         Some("08P01") => refused(format!(
-            "the schema of the locks cannot be made here, since no transaction is let through ({}): run what \
-             `leasehold schema postgres` prints over a direct connection",
+            "the schema of the locks cannot be made here, since the pooler passes no transaction ({}): run the output of `leasehold schema postgres` over a direct connection",
             message_of(&failure)
         )),
         // The script waited for another migration, or for a use of the objects that it changes.
         Some("55P03" | "57014") => {
-            let context = "others kept us from making the schema of the locks for too long";
+            let context = "other transactions blocked the making of the schema for too long";
             let code = code_of(&failure).unwrap_or_default();
             failed(BackendError::transient(BACKEND, Outcome::NotApplied, context, code))
         }

@@ -64,7 +64,7 @@ fn members(count: usize) -> Finding {
         0 | 1 => Finding::risk(
             "members",
             "one member",
-            "use three or five: while it is down nobody gets a lock, and with its disk all are lost",
+            "use three or five: while one server is down nobody gets a lock, and the loss of its disk loses all locks",
         ),
         2 => Finding::risk("members", "two members", "use three: the loss of either is an outage"),
         more => Finding::good("members", format!("{more} members")),

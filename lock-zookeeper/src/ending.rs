@@ -123,7 +123,7 @@ impl Store {
         let ended = try_join_all(ended).await?;
         match ended.iter().any(Option::is_none) {
             // The next try sees the remaining holders.
-            true => Err(crate::error::overtaken("a holder went by itself")),
+            true => Err(crate::error::overtaken("a holder released meanwhile")),
             false => Ok(ended.into_iter().flatten().collect()),
         }
     }

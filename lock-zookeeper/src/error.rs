@@ -19,14 +19,14 @@ pub(crate) fn classify(error: Error) -> BackendError {
         Error::AuthFailed => permanent("the server wants other credentials"),
         Error::BadArguments(_) => permanent("the client library does not accept the request"),
         Error::QuotaExceeded => permanent("the quota of the root is used up"),
-        Error::Unimplemented => permanent("the server is too old: it takes 3.5.3 or newer"),
+        Error::Unimplemented => permanent("the server is too old: use 3.5.3 or newer"),
         Error::NotReadOnly => {
             transient(Outcome::NotApplied, "the server is cut off from most others, and only reads")
         }
         Error::Throttled => transient(Outcome::NotApplied, "the server is overloaded"),
         Error::SessionExpired => transient(Outcome::Unknown, "our session has expired"),
         Error::ConnectionLoss => transient(Outcome::Unknown, "the connection was lost"),
-        _ => transient(Outcome::Unknown, "no answer that is of use"),
+        _ => transient(Outcome::Unknown, "no useful answer"),
     }
 }
 

@@ -137,7 +137,7 @@ fn files(url: &str) -> Result<FileBackend, LockError> {
     let options = match parameters.take("filesystem").as_deref() {
         None => FileOptions::new(),
         Some("local") => FileOptions::new().local_file_system(),
-        Some(_) => return Err(config("the parameter filesystem of a file URL is `local`")),
+        Some(_) => return Err(config("the parameter `filesystem` of a file URL must be `local`")),
     };
     options.open(directory(&parameters.url())?)
 }

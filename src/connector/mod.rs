@@ -184,6 +184,6 @@ fn prefix(parameters: &mut UrlParameters) -> Result<Option<LockName>, LockError>
     let name =
         LockName::new(&prefix).ok().filter(|_| is_text && prefix.len() < LockName::MAX_BYTES);
     name.map(Some).ok_or_else(|| {
-        config("`prefix` in the URL is UTF-8 without control characters, and shorter than a name may be")
+        config("`prefix` in the URL must be UTF-8 without control characters, and shorter than the longest name")
     })
 }

@@ -102,7 +102,7 @@ async fn c15_a_server_of_another_kind_is_named() {
 async fn c15_a_server_without_tls_is_named() {
     let plain = EtcdServer::start().await;
     let text = refusal(&plain.url().replace("etcd:", "etcds:")).await;
-    assert_says(&text, &["say etcd, not etcds"]);
+    assert_says(&text, &["use etcd://, not etcds://"]);
 }
 
 /// The server answers a frame of HTTP/2 by an alert of TLS, or ends the connection.

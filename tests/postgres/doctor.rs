@@ -67,7 +67,7 @@ async fn c31_commits_that_do_not_wait_for_synchronous_standbys_are_named() {
 async fn c31_the_oldest_snapshot_is_named() {
     let server = PostgresServer::start_with(&SAFE).await;
     let (health, text) = seen(&server.url(), "snapshot").await;
-    assert!(health == Health::Good && text.contains("nobody else"), "{text}");
+    assert!(health == Health::Good && text.contains("no other session"), "{text}");
     let mut report = PgConnection::connect(&server.url()).await.expect("a connection");
     report.execute("SET application_name = 'night report'").await.expect("set");
     let mut open = report.begin().await.expect("begun");

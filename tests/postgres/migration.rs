@@ -40,7 +40,7 @@ async fn c17_a_stuck_migration_of_another_is_not_waited_for_for_ever() {
     let server = PostgresServer::start().await;
     let stuck = migrator(&server).await;
     let text = failure(&server.url()).await;
-    assert!(text.contains("others kept us from making the schema"), "{text}");
+    assert!(text.contains("blocked the making of the schema"), "{text}");
     drop(stuck);
     works(&leasehold::connect(&server.url()).await.expect("it goes on")).await;
 }

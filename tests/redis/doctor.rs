@@ -48,7 +48,7 @@ async fn c31_what_watches_learn_is_told() {
     };
     assert!(seen(&server.url()).await.contains("notify-keyspace-events K$gxz has it told"));
     server.cli(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
-    assert_eq!(seen(&server.url()).await, "a watch is told of changes at once");
+    assert_eq!(seen(&server.url()).await, "a watch sees changes at once");
     let unknown = seen(&format!("redis://able:any@{}", server.addr())).await;
     assert!(unknown.contains("may not see"), "{unknown}");
 }

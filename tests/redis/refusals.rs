@@ -189,9 +189,9 @@ async fn c32_urls_that_are_read_otherwise_than_they_are_meant_are_explained() {
     for (url, says) in [
         ("redis://:secret/x@h", "write / as %2F"),
         ("redis-cluster://:secret/x@h,i", "write / as %2F"),
-        ("redis-quorum://:secret@a,:secret@b,:secret@c", "stand once, before the first"),
-        ("redis-cluster://:secret@a,:secret@b", "stand once, before the first"),
-        ("redis-sentinel://:secret@a,:secret@b/name", "stand once, before the first"),
+        ("redis-quorum://:secret@a,:secret@b,:secret@c", "write them once, before the first"),
+        ("redis-cluster://:secret@a,:secret@b", "write them once, before the first"),
+        ("redis-sentinel://:secret@a,:secret@b/name", "write them once, before the first"),
         ("redis://[fe80::1%25eth0]", "give the host a name"),
         ("redis-quorum://[fe80::1%25eth0],b,c", "give the host a name"),
     ] {

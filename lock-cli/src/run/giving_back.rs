@@ -37,7 +37,7 @@ impl Unreleased {
         let left = humantime::format_duration(Duration::from_secs_f64(left));
         let (error, store) = (&self.error, &self.store);
         let (keeps, remedy) = match self.is_refused() {
-            true => ("keeps", "; `leasehold doctor` tells of missing rights"),
+            true => ("keeps", "; `leasehold doctor` reports missing rights"),
             false => ("may keep", ""),
         };
         format!("{error}: {store} {keeps} the lock for up to {left}{remedy}")

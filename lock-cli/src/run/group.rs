@@ -70,8 +70,7 @@ impl Group {
         let refused = [to_group, to_command].contains(&Err(Errno::PERM));
         if refused && !std::mem::replace(&mut self.refusal_told, true) {
             terminal::error(
-                "the command cannot be signalled: it runs as another user, and goes on until it \
-                 ends by itself",
+                "the command cannot be signalled: it runs as another user, and continues until it ends by itself",
             );
         }
     }

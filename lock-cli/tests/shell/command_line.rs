@@ -255,7 +255,7 @@ async fn a_variable_that_nobody_reads_is_refused() {
     let mut command = shell.leasehold(&["run", "a", "--", "true"]);
     command.env("LEASEHOLD_TTL", "10m");
     let output = Output::of(command).await;
-    assert!(output.code == 64 && output.stderr.contains("say --ttl"), "{}", output.stderr);
+    assert!(output.code == 64 && output.stderr.contains("use --ttl"), "{}", output.stderr);
     let mut command = shell.leasehold(&["run", "a", "--", "true"]);
     command.env("LEASEHOLD_VERSION", "0.1.0").env("LEASEHOLD_SERVICE_HOST", "10.0.0.7");
     assert_eq!(Output::of(command).await.code, 0, "as images and Kubernetes set them");

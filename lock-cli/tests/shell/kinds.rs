@@ -23,7 +23,7 @@ pub(crate) async fn c36_each_of_three_has_a_slot_and_a_fourth_has_none(store: &i
     assert_eq!((refused.code, &*refused.stdout), (75, ""), "{}", refused.stderr);
     let conflict = shell.run(&["run", "--limit", "5", "--no-wait", "a", "--", "true"]).await;
     assert_eq!(conflict.code, 64, "{}", conflict.stderr);
-    assert!(conflict.stderr.contains("held as one of 3"), "{}", conflict.stderr);
+    assert!(conflict.stderr.contains("holders count 3 permits"), "{}", conflict.stderr);
 
     // C38: the hold of the second ends, and the others last.
     let second = inspected(&shell).await["holders"][1].clone();

@@ -82,7 +82,7 @@ async fn c08_a_loss_names_its_cause() {
     let options = ["--ttl", "2s", "--at-most", "100ms"];
     let mut held = shell.hold(&options, "a", "exec sleep 60").await;
     assert_eq!(held.code().await, 76, "{}", held.stderr());
-    assert!(held.stderr().contains("as long as its bound allows"), "{}", held.stderr());
+    assert!(held.stderr().contains("`max_hold` ended"), "{}", held.stderr());
     let mut held = shell.hold(&["--ttl", "2s"], "b", "exec sleep 60").await;
     forbid(&redis);
     assert_eq!(held.code().await, 76, "{}", held.stderr());

@@ -29,7 +29,7 @@ impl ReplyMonitor {
 
 /// A request without a reply yet.
 #[derive(Debug)]
-#[must_use = "a reply that is not awaited is not missed"]
+#[must_use = "keep this until the reply arrives: dropping it disables the check"]
 pub struct PendingReply<'a, F: FnOnce()> {
     monitor: &'a ReplyMonitor,
     before: u64,

@@ -131,7 +131,7 @@ impl UrlParameters {
                 config(format!("the URL has a parameter `{key}`, which this backend does not know"))
             }
             false => {
-                config(format!("the URL has an unknown parameter behind its `?`, {IN_A_PASSWORD}"))
+                config(format!("the URL has an unknown parameter after its `?`, {IN_A_PASSWORD}"))
             }
         }
     }
@@ -141,7 +141,7 @@ impl UrlParameters {
 const LONGEST_SHOWN: usize = 40;
 
 const IN_A_PASSWORD: &str =
-    "which means nothing there: in a password write %3F for `?` and %23 for `#`";
+    "which has no meaning there; in a password write %3F for `?` and %23 for `#`";
 
 fn key_of(pair: &str) -> String {
     decoded(pair.split_once('=').map_or(pair, |(key, _)| key))

@@ -82,16 +82,16 @@ impl Drop for Waiter {
 impl Meter {
     pub(crate) fn new(backend: &'static str, group: MetricGroup) -> Self {
         describe_counter!(ACQUISITIONS, Count, "Acquisitions that ended, by outcome");
-        describe_histogram!(WAIT, Seconds, "How long acquisitions took, by outcome");
+        describe_histogram!(WAIT, Seconds, "Duration of acquisitions, by outcome");
         describe_gauge!(WAITERS, Count, "Acquisitions under way");
-        describe_histogram!(HOLD, Seconds, "How long locks were held");
-        describe_histogram!(LATENESS, Seconds, "How long after it was due a renewal was confirmed");
-        describe_counter!(LOSSES, Count, "Holds that were lost, by reason");
-        describe_counter!(
-            RELEASES,
-            Count,
-            "Holds that were given back, or could not be, by outcome"
+        describe_histogram!(HOLD, Seconds, "Duration of holds");
+        describe_histogram!(
+            LATENESS,
+            Seconds,
+            "Delay of the confirmation of a renewal after its due time"
         );
+        describe_counter!(LOSSES, Count, "Holds that were lost, by reason");
+        describe_counter!(RELEASES, Count, "Releases, by outcome");
         describe_counter!(STALE_TOKENS, Count, "Tokens that a fence refused as stale");
         Self { backend, group, registered: RwLock::default() }
     }

@@ -136,8 +136,7 @@ impl ClientOptions {
         let (ttl, constant) = (ttl.as_duration(), self.drift.constant);
         Some(self.drift.validity(ttl)).filter(|left| !left.is_zero()).ok_or_else(|| {
             let text = format!(
-                "invalid TTL {ttl:?}: nothing is left of it after the drift of this client, {constant:?}: \
-                 choose a longer one"
+                "invalid TTL {ttl:?}: it is not longer than the drift of this client, {constant:?}: choose a longer TTL"
             );
             InvalidInput::new(InputKind::Ttl, text)
         })

@@ -296,8 +296,7 @@ fn of_backend(name: &LockName, error: BackendError, may_be_applied: bool) -> Loc
 }
 
 fn always_late(backend: &'static str) -> BackendError {
-    let context = "each grant came after its own deadline: choose a TTL that is longer than an answer \
-                   takes";
+    let context = "each grant came after its own deadline: choose a TTL longer than the server's answers take";
     BackendError::transient(backend, Outcome::NotApplied, context, "the answers are too slow")
 }
 

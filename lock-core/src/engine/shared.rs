@@ -142,7 +142,7 @@ impl Shared {
 
     /// Returns the backend's interface for operators.
     pub(crate) fn admin(&self) -> Result<&dyn LockAdmin, BackendError> {
-        let without = || BackendError::refusal(self.name(), "the store shows nobody its locks");
+        let without = || BackendError::refusal(self.name(), "the store cannot list its locks");
         self.backend.admin().ok_or_else(without)
     }
 

@@ -129,7 +129,7 @@ impl Telemetry {
         let backend = self.backend;
         tell(
             backend,
-            || warn!(backend, %name, %error, "not given back, stays until its TTL ends it"),
+            || warn!(backend, %name, %error, "not released; the server keeps the lock until its TTL"),
         );
         #[cfg(feature = "metrics")]
         self.release_ended(name, "failed");
@@ -160,8 +160,8 @@ pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: D
     let (name, label) = (&claim.name, &claim.label);
     warn!(
         backend, %name, %label, ?waited,
-        "waits for a lock that this client holds: a task that asks again for what it holds waits for \
-         itself, unless both requests are reentrant"
+        "waits for a lock that this client holds: a task that acquires a lock again that it \
+         holds waits for itself, unless both requests are reentrant"
     );
 }
 

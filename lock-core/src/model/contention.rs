@@ -53,7 +53,7 @@ impl fmt::Display for Contention {
             write!(f, " for up to {left:.1?} more")?;
         }
         match self.position {
-            Some(0) => f.write_str(", and we are next"),
+            Some(0) => f.write_str(", and this claim is the next"),
             Some(ahead) => write!(f, ", and {ahead} wait before us"),
             None => Ok(()),
         }
@@ -72,7 +72,7 @@ mod tests {
         contention.position = Some(0);
         assert_eq!(
             contention.to_string(),
-            "it is held by a key without a TTL that is not ours, and we are next"
+            "it is held by a key without a TTL that is not ours, and this claim is the next"
         );
     }
 }

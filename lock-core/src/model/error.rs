@@ -220,7 +220,7 @@ impl fmt::Display for LockError {
                 write!(f, "lock \"{name}\" was not acquired within {waited:.1?}")?;
                 match contention {
                     Some(seen) => write!(f, ": {seen}"),
-                    None => f.write_str(": the server gave no answer of use"),
+                    None => f.write_str(": the server gave no useful answer"),
                 }
             }
             Self::Lost { name, reason, source } => {
@@ -254,8 +254,8 @@ impl fmt::Display for LockError {
                     None => f.write_str("has ended")?,
                 }
                 f.write_str(
-                    ", so that nothing would be renewed: name one that lives as long as the client by \
-                     `ClientOptions::runtime`",
+                    ", so the lock would not be renewed: set a runtime that lives as long \
+                     as the client by `ClientOptions::runtime`",
                 )
             }
             Self::NotALock { name, found } => write!(
@@ -266,8 +266,8 @@ impl fmt::Display for LockError {
             ),
             Self::Conflict { name, asked, held } => write!(
                 f,
-                "lock \"{name}\" was not acquired: it is held as one of {held}, and the request says one of \
-                 {asked}: give all its users the same number"
+                "lock \"{name}\" was not acquired: its holders count {held} permits, and the request \
+                 counts {asked}: use the same number everywhere"
             ),
             Self::Incomplete { held, source } => {
                 write!(f, "the listing of {} locks is incomplete: {source}", held.len())

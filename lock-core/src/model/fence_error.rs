@@ -38,7 +38,7 @@ impl fmt::Display for FenceError {
                 write!(f, "token {token} is stale: the resource has seen {seen}")?;
                 match seen.get().saturating_sub(token.get()) > OTHER_STORE {
                     true => f.write_str(
-                        ": a later holder was there, or the resource has seen tokens of another store",
+                        ": a later holder has written, or the resource has seen tokens of another store",
                     ),
                     false => Ok(()),
                 }

@@ -16,7 +16,7 @@ use super::{
 /// another part of the program or to another process, and put it under a guard again with
 /// [`LockClient::attach`](crate::LockClient::attach).
 #[derive(Clone, Debug)]
-#[must_use = "nobody renews a lease, and nobody gives it back: attach it, or let it expire on purpose"]
+#[must_use = "a lease is neither renewed nor released: attach it, or let it expire on purpose"]
 pub struct Lease {
     pub(crate) name: LockName,
     pub(crate) owner: OwnerId,
@@ -195,8 +195,7 @@ fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
 /// Reads an [`at_least_suffix`] without its `+`. The span begins anew with the remaining time, so it can only end
 /// later: by the time that the text was on its way.
 fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
-    let left =
-        millis(text).ok_or_else(|| refused("what is left of its span is not 10 ms to 24 h"))?;
+    let left = millis(text).ok_or_else(|| refused("the rest of its span is not 10 ms to 24 h"))?;
     Ok(Box::new(AtLeast::new(Instant::now(), left, Drift::default())))
 }
 

@@ -24,8 +24,8 @@ impl fmt::Display for LostReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Expired => "its deadline passed without a confirmed renewal",
-            Self::MaxHold => "it was held for as long as its bound allows",
-            Self::Evicted => "the server says that it is not ours any more",
+            Self::MaxHold => "its `max_hold` ended",
+            Self::Evicted => "the server says that the hold has ended",
             Self::Disconnected => "the connection that held it was closed",
             Self::Released => "its holder gave it up",
             Self::Shutdown => "its client was shut down",

@@ -48,7 +48,7 @@ impl<T> OnceOutcome<T> {
 
 /// A job that several processes start at about the same time, and only one runs: see [`LockClient::once`].
 #[derive(Clone, Debug)]
-#[must_use = "nothing runs until it is told to"]
+#[must_use = "a run does nothing until `run` is called"]
 pub struct Once {
     client: LockClient,
     request: LockRequest,

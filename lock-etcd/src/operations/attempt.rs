@@ -223,7 +223,7 @@ impl Cluster {
         waiter: &WaiterHandle,
         view: View,
     ) -> Result<Attempt, BackendError> {
-        let lost = || overtaken("the place in the queue was lost while it was taken");
+        let lost = || overtaken("the place in the queue was lost during the request");
         let own = view.own.as_ref().ok_or_else(lost)?;
         let at = view.at();
         let ahead = view.ahead.ok_or_else(lost)?;

@@ -92,7 +92,7 @@ impl Cluster {
             }
         }
         if evicted.is_empty() && !wanted.is_empty() {
-            return Err(overtaken("the holder went by itself"));
+            return Err(overtaken("the holder released meanwhile"));
         }
         Ok(evicted)
     }

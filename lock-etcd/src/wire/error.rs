@@ -204,13 +204,15 @@ fn misunderstanding(text: &str) -> Option<&'static str> {
     // The first bytes of the answer were taken for the length of a frame.
     if text.contains("frame with invalid size") {
         return Some(
-            "what answers does not speak etcd's protocol: name the port of clients (2379), and if the server speaks \
+            "the server does not speak etcd's protocol: name the port of clients (2379), and if the server speaks \
              TLS, say etcds, not etcd",
         );
     }
     let has_no_tls =
         ["tls handshake eof", "received corrupt message"].iter().any(|e| text.contains(e));
-    has_no_tls.then_some("the server did not answer by TLS: if it speaks none, say etcd, not etcds")
+    has_no_tls.then_some(
+        "the server did not answer by TLS: for a server without TLS use etcd://, not etcds://",
+    )
 }
 
 /// Adds a remedy if a server ended the first connection in silence: `speaks_tls` suggests the other scheme.
@@ -222,7 +224,7 @@ pub(crate) fn perhaps_of_other_scheme(error: BackendError, speaks_tls: bool) -> 
     }
     let context = match speaks_tls {
         true => {
-            "the server ended the connection before it answered by TLS: if it speaks none, say etcd, not etcds"
+            "the server ended the connection before it answered by TLS: for a server without TLS use etcd://, not etcds://"
         }
         false => {
             "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd"

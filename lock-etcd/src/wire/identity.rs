@@ -83,7 +83,7 @@ impl Identity {
         let refused = if other {
             Err(refusal("a member of another cluster answered: its tokens would repeat ours"))
         } else if header.revision() < least {
-            Err(refusal("the cluster has gone back in time: it was restored or built anew"))
+            Err(refusal("the cluster has gone back in time: it was restored or rebuilt"))
         } else {
             self.revision.fetch_max(header.revision(), Ordering::AcqRel);
             Ok(())

@@ -118,7 +118,7 @@ impl Found {
 
 /// Remedy for an incomplete schema.
 pub(crate) const RUN_THE_SCRIPT: &str =
-    "run what `leasehold schema postgres` prints, as the owner of the schema";
+    "run the output of `leasehold schema postgres`, as the owner of the schema";
 
 /// Routines that extend holds and end them.
 const GIVE_BACK: [&str; 5] =

@@ -197,7 +197,7 @@ fn role(info: &Info<'_>) -> Finding {
         return Finding::risk("role", seen, "connect by redis-sentinel://");
     }
     if info.get("cluster_enabled") == "1" {
-        let seen = "the server is part of a cluster, of which this URL reaches no other server";
+        let seen = "the server is part of a cluster, and this URL reaches only this server";
         return Finding::risk("role", seen, "connect to the cluster: redis-cluster://");
     }
     match (info.get("role"), info.get("connected_slaves")) {
@@ -220,7 +220,7 @@ fn role_at(address: &str, info: &Info<'_>) -> Finding {
     match (info.get("role"), info.get("connected_slaves")) {
         ("master", "" | "0") => Finding::risk(
             "role",
-            "a primary without replicas: when it dies, its locks are nowhere",
+            "a primary without replicas: its death loses its locks",
             "give each primary a replica on another host",
         ),
         ("master", _) => {
@@ -246,7 +246,7 @@ fn replicas(info: &Info<'_>, servers: Servers) -> Option<Finding> {
     Some(match info.get("min_slaves_good_slaves") {
         "" => Finding::risk(
             "replicas",
-            "the primary takes writes without replicas: cut off from its successor, it goes on granting locks",
+            "the primary takes writes without replicas: cut off from its successor, it still grants locks",
             "set min-replicas-to-write 1, and min-replicas-max-lag to a few seconds",
         ),
         _ => Finding::good("replicas", "the primary takes no writes without replicas"),
@@ -304,9 +304,9 @@ fn learns_by(events: &str) -> String {
     // `A` stands for every letter here but `K`.
     let has = |letter| events.contains(letter) || letter != 'K' && events.contains('A');
     match KEY_EVENTS.chars().all(has) {
-        true => "a watch is told of changes at once".to_owned(),
+        true => "a watch sees changes at once".to_owned(),
         false => format!(
-            "a watch looks once a second; notify-keyspace-events {KEY_EVENTS} has it told at once"
+            "a watch looks once a second; with notify-keyspace-events {KEY_EVENTS} it sees changes at once"
         ),
     }
 }

@@ -25,7 +25,8 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {
         RequestError::Connect(error) if is_full(&error) => full(error),
         RequestError::Connect(error) if is_refusal(&error) => {
-            let context = "the server refuses to let us in: check user, password, database and TLS";
+            let context =
+                "the server refuses the connection: check user, password, database and TLS";
             refused(error, context)
         }
         RequestError::Connect(error) => {
@@ -60,7 +61,7 @@ pub(crate) fn no_server(context: &'static str, source: impl Into<BoxError>) -> B
 /// The error of sentinels that do not know the name in the URL.
 #[cfg(feature = "sentinel")]
 pub(crate) fn unknown_primary() -> BackendError {
-    let context = "the sentinels watch no primary of that name: it stands last in the URL";
+    let context = "the sentinels watch no primary of this name, which is the last part of the URL";
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, "they were asked")
 }
 
@@ -74,7 +75,7 @@ pub(crate) fn no_sentinel(error: BackendError) -> BackendError {
 
 /// The error of a claim that this client withdrew: its request is not sent.
 pub(crate) fn withdrawn() -> BackendError {
-    let source = "this client withdrew it, and sends no further request of it";
+    let source = "this client has withdrawn the claim";
     BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
 }
 
@@ -118,7 +119,10 @@ fn classify_answer(error: RedisError) -> BackendError {
         // C49: the key is no lock. Waiting would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
-        "WRONGTYPE" => refused(error, "a key of another type is in the way: choose another name"),
+        "WRONGTYPE" => refused(
+            error,
+            "a key of another type has the name of a companion key: choose another name",
+        ),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),
         "WITHDRAWN" => refused(error, WITHDRAWN),

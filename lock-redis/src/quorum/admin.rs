@@ -51,7 +51,7 @@ impl LockAdmin for QuorumBackend {
             match doctor::examine(&voter.server, prefix, probe).await {
                 Ok(seen) => findings.extend(seen.into_iter().map(|finding| of(voter, finding))),
                 Err(error) => {
-                    let remedy = "start it again: without it one server less may fail";
+                    let remedy = "start it again: without it, one failure less is tolerated";
                     findings.push(of(voter, Finding::risk("server", error.to_string(), remedy)));
                 }
             }

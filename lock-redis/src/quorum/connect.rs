@@ -87,11 +87,11 @@ fn refuse_bad_number(addresses: &[String]) -> Result<(), LockError> {
     }
     match addresses.len() {
         one_or_two @ ..3 => Err(unusable(&format!(
-            "it names {one_or_two}, whose majority bears no loss: name three servers or five, or use \
+            "it names {one_or_two}, whose majority tolerates no failure: name three servers or five, or use \
              redis:// with one"
         ))),
         even if even % 2 == 0 => Err(unusable(&format!(
-            "it names {even}, which bear no more losses than {}: leave one out, or add one",
+            "it names {even}, which tolerate no more failures than {}: remove one, or add one",
             even - 1
         ))),
         _ => Ok(()),
@@ -120,8 +120,7 @@ fn refuse_twins(voters: &[Arc<Voter>]) -> Result<(), LockError> {
             let reason = match (share("run_id"), share("master_replid")) {
                 (true, _) => "are the same server: a server has one vote, so name each once",
                 (_, true) => {
-                    "replicate each other, or a third server: name servers that know nothing of \
-                     each other, or the primary alone"
+                    "replicate each other, or a third server: name independent servers, or only the primary"
                 }
                 _ => continue,
             };
@@ -152,7 +151,7 @@ mod tests {
         for (url, says) in [
             ("redis-quorum://a", "three servers or five"),
             ("redis-quorum://a,b", "three servers or five"),
-            ("redis-quorum://a,b,c,d", "leave one out"),
+            ("redis-quorum://a,b,c,d", "remove one"),
             ("redis-quorum://a,b,A:6379", "a:6379 is named twice"),
             ("redis-quorum://a,,c", "is not of the form"),
             ("redis-quorum:a,b,c", "is not of the form"),

@@ -190,8 +190,8 @@ fn refusal(answers: &Answers<Vote>) -> Option<BackendError> {
 /// Returns the error of too few votes, with each voter's reason.
 fn too_few_vote(answers: &Answers<Vote>) -> BackendError {
     let reasons = answers.iter().flatten().filter_map(|answer| match answer {
-        Ok(Vote::Out(left)) => Some(format!("one that restarted is kept out for {left:.1?} more")),
-        Ok(Vote::New) => Some("one that is new, or has restarted, is not let in yet".to_owned()),
+        Ok(Vote::Out(left)) => Some(format!("a restarted server stays out for {left:.1?} more")),
+        Ok(Vote::New) => Some("a new or restarted server is not admitted yet".to_owned()),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),
     });

@@ -29,7 +29,8 @@ pub(crate) async fn first_answer<T>(
     loop {
         asked.extend(questions.next());
         if asked.is_empty() {
-            let none = || no_server("no server can be asked for the others", "none is known");
+            let none =
+                || no_server("no server answers with the list of the others", "none is known");
             return Err(error.unwrap_or_else(none));
         }
         match timeout(PATIENCE, asked.next()).await {

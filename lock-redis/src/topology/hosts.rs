@@ -30,7 +30,7 @@ impl Hosts {
         let (login, rest) = rest.rsplit_once('@').map_or(("", rest), |(login, rest)| (login, rest));
         if login.contains('@') {
             return Err(unusable(
-                "user and password are the same for all hosts, and stand once, before the first; write @ as %40",
+                "user and password are the same for all hosts: write them once, before the first; write @ as %40",
             ));
         }
         let (hosts, path) = rest.split_once('/').unwrap_or((rest, ""));

@@ -101,7 +101,7 @@ impl Connection {
     /// Returns true if the server may be gone: a link was given up, and none has been opened since.
     #[cfg_attr(
         not(any(feature = "cluster", feature = "sentinel")),
-        allow(dead_code, reason = "one server is asked whatever happens")
+        allow(dead_code, reason = "there is only one server")
     )]
     pub(crate) fn is_in_doubt(&self) -> bool {
         let state = self.state();

@@ -95,8 +95,8 @@ impl NotificationTransport for Subscriber {
 
 /// The error after the server was replaced by another: its messages are not awaited any more.
 fn no_more_asked() -> BackendError {
-    let context = "another server has taken the place of this one";
-    BackendError::permanent(BACKEND, Outcome::NotApplied, context, "it is asked no more")
+    let context = "another server has replaced this one";
+    BackendError::permanent(BACKEND, Outcome::NotApplied, context, "it gets no more requests")
 }
 
 impl Drop for Subscription {

@@ -81,11 +81,11 @@ async fn c49_parameters_are_read_or_refused() {
     let _held = one.acquire(&*name).await.expect("a free lock");
     assert!(client(&url).await.try_acquire(&*name).await.expect("an answer").is_some());
     for (bad, says) in [
-        ("redis-sentinel://u:secret@127.0.0.1:1", "names the primary"),
+        ("redis-sentinel://u:secret@127.0.0.1:1", "name of the primary"),
         ("redis-sentinel://127.0.0.1:1/x?pass=secret", "`pass`"),
         ("redis-sentinel://127.0.0.1:1/x?db=secret", "Redis URL"),
         ("redis-sentinel://127.0.0.1:1/x", "cannot be reached"),
-        (&*url.replace("mymaster", "nobody"), "no primary of that name"),
+        (&*url.replace("mymaster", "nobody"), "no primary of this name"),
     ] {
         let text = shown(&leasehold::connect(bad).await.expect_err(bad));
         assert!(text.contains(says) && !text.contains("secret"), "{bad}: {text}");

@@ -90,6 +90,6 @@ async fn c34_a_waiter_of_a_later_kind_is_not_passed_over() {
         expired.inspect(&claim("precious").name).await.map(drop),
     ] {
         let error = refused.expect_err("not understood").to_string();
-        assert!(error.contains("precious") && error.contains("a waiter"), "{error}");
+        assert!(error.contains("precious") && error.contains("unreadable waiter"), "{error}");
     }
 }

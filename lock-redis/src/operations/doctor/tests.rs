@@ -54,7 +54,7 @@ fn c31_an_evicting_policy_is_a_risk_with_and_without_a_limit() {
 
 #[test]
 fn c44_a_server_that_tells_of_all_changes_is_known() {
-    let tells = |events| learns_by(events) == "a watch is told of changes at once";
+    let tells = |events| learns_by(events) == "a watch sees changes at once";
     assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
     assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
 }

@@ -64,7 +64,7 @@ impl Cluster {
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, LockError> {
         let (hosts, path) = Hosts::of(options, DEFAULT_PORT)?;
         if !matches!(&*path, "" | "0") {
-            return Err(unusable("a cluster has one database, which no path names"));
+            return Err(unusable("a cluster has one database: leave the path out"));
         }
         let known = Known { hosts, channel: new_channel(), map: Mutex::default() };
         Ok(Self { known: Arc::new(known), lookout: Lookout::default() })

@@ -45,7 +45,7 @@ pub(super) fn shards(reply: Value, host: &str) -> Result<Vec<Shard>, BackendErro
     let parts = if let Value::Array(parts) = reply { parts } else { Vec::new() };
     let shards: Vec<Shard> = parts.into_iter().filter_map(|part| shard(part, host)).collect();
     match shards.is_empty() {
-        true => Err(no_server("the server knows of no slots", "it may have joined just now")),
+        true => Err(no_server("the server knows of no slots", "it may have just joined")),
         false => Ok(shards),
     }
 }

@@ -122,7 +122,7 @@ impl Sentinels {
         let (hosts, name) = Hosts::of(&options.at(parameters.url()), DEFAULT_PORT)?;
         if name.is_empty() || name.contains('/') {
             return Err(unusable(
-                "it names the primary behind its hosts: redis-sentinel://host/name",
+                "the name of the primary comes after the hosts: redis-sentinel://host/name",
             ));
         }
         let sentinels = hosts.clone().with_login(&user, &password);

@@ -43,7 +43,7 @@ impl Told {
     pub(super) fn finding(&self, all: usize) -> Finding {
         let answers = self.named.len();
         let Some((_, first)) = self.named.first() else {
-            return Finding::risk("sentinels", "none answers: no failover is heard of", START);
+            return Finding::risk("sentinels", "none answers: failovers go unnoticed", START);
         };
         if self.named.iter().any(|(_, named)| named.address != first.address) {
             let each = self.named.iter().map(|(sentinel, Named { address, epoch, .. })| {
