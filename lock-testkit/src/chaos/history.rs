@@ -209,14 +209,15 @@ impl Reader {
                     _ => None,
                 };
             }
-            ["begins", name, whom, loses] => {
-                let (name, whom, loses) = (owned(name), owned(whom), *loses == "true");
+            // The name of a store may have spaces.
+            ["begins", name, whom @ .., loses] => {
+                let (name, whom, loses) = (owned(name), whom.join(" "), *loses == "true");
                 let struck = Struck { name, whom, loses, began: at, ended: u64::MAX };
                 self.history.faults.push(struck);
             }
-            ["ends", name, whom] => {
-                let mut faults = self.history.faults.iter_mut().rev();
-                faults.find(|fault| fault.name == *name && fault.whom == *whom)?.ended = at;
+            ["ends", name, whom @ ..] => {
+                let (whom, mut faults) = (whom.join(" "), self.history.faults.iter_mut().rev());
+                faults.find(|fault| fault.name == *name && fault.whom == whom)?.ended = at;
             }
             ["stall", from] => {
                 let stalls = self.history.stalls.entry(owned(who)).or_default();
@@ -229,5 +230,20 @@ impl Reader {
 
     fn hold(&mut self, key: Key) -> Option<&mut Hold> {
         self.holds.get(&key).map(|hold| &mut self.history.holds[*hold])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_of_a_store_whose_name_has_spaces_is_read() {
+        let mut reader = Reader::default();
+        reader.take("10 run begins server-stopped a store of mine true");
+        reader.take("20 run ends server-stopped a store of mine");
+        let [fault] = &reader.history.faults[..] else { panic!("one fault struck") };
+        assert_eq!((&*fault.name, &*fault.whom), ("server-stopped", "a store of mine"));
+        assert_eq!((fault.loses, fault.began, fault.ended), (true, 10, 20));
     }
 }
