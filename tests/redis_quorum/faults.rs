@@ -20,6 +20,7 @@ lock_testkit::test_faults!(QuorumFaults:
     c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline
     c08_a_short_pause_of_the_server_is_no_loss
     c12_a_connection_that_is_slow_to_open_costs_no_hold
+    c12_a_client_on_its_own_runtime_renews_while_the_application_stands_still
     a_swallowing_connection_is_replaced_while_the_lock_is_held
     a_connection_that_was_closed_while_idle_is_no_error
     a_lock_outlives_the_runtime_it_was_first_used_on

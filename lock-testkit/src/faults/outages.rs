@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use lock_core::{LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
+use lock_core::{ClientOptions, LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
@@ -182,6 +182,37 @@ pub async fn a_lock_outlives_the_runtime_it_was_first_used_on<H: Harness>() {
         drop(lock);
     };
     tokio::task::spawn_blocking(outside_of_runtimes).await.expect("no panic");
+}
+
+/// C12: a client whose calls run on a runtime of its own keeps its holds while the application's runtime stands still,
+/// also over a connection that was opened again.
+pub async fn c12_a_client_on_its_own_runtime_renews_while_the_application_stands_still<
+    H: Harness,
+>() {
+    const TTL: Duration = Duration::from_secs(3);
+    let proxy = H::proxy(H::shared().await).await;
+    let stands_still = move || {
+        let application = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let own = runtime();
+        let options = ClientOptions::new().request_timeout(H::REQUEST_TIMEOUT);
+        let backend = own.block_on(H::connect_at(proxy.addr()));
+        let locks = LockClient::with_options(backend, options.runtime(own.handle().clone()));
+        let acquired = |name: String| {
+            let locks = locks.clone();
+            own.spawn(async move { locks.acquire(patient(&name).ttl(TTL)).await })
+        };
+        application.block_on(async {
+            let guard = acquired(fresh_name()).await.expect("no panic").expect("a free lock");
+            proxy.cut();
+            let other = acquired(fresh_name()).await.expect("no panic").expect("a free lock");
+            // Nothing of the application is polled.
+            std::thread::sleep(TTL * 2);
+            assert!(guard.is_held() && other.is_held(), "nobody renewed it: {guard:?}, {other:?}");
+            own.spawn(async { released(guard).await }).await.expect("no panic");
+        });
+        drop(locks);
+    };
+    tokio::task::spawn_blocking(stands_still).await.expect("no panic");
 }
 
 fn runtime() -> Runtime {
