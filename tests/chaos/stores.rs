@@ -91,7 +91,16 @@ impl Store for Files {
         format!("file:{}", self.0.display())
     }
 
+    async fn records(&self) -> u64 {
+        files_in(&self.0)
+    }
+
     connects_by_url!();
+}
+
+fn files_in(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| 1 + files_in(&entry.path())).sum()
 }
 
 /// Files whose register has no fence.
@@ -135,6 +144,13 @@ impl Store for Redis {
 
     fn url(&self, network: Option<SocketAddr>) -> String {
         format!("redis://{}/", network.unwrap_or(self.0.addr()))
+    }
+
+    async fn records(&self) -> u64 {
+        match self.0.cli(&["DBSIZE"]) {
+            lock_testkit::Reply::Integer(keys) => keys as u64,
+            other => panic!("no number of keys: {other:?}"),
+        }
     }
 
     fn faults(&self) -> Vec<Fault> {
@@ -181,6 +197,14 @@ impl Store for Etcd {
         format!("etcd://{}/", network.unwrap_or(self.0.addr()))
     }
 
+    /// The keys and the leases.
+    async fn records(&self) -> u64 {
+        let keys = self.0.ctl(&["get", "--prefix", "", "--keys-only"]);
+        let leases = self.0.ctl(&["lease", "list"]);
+        let lines = keys.lines().chain(leases.lines().skip(1));
+        lines.filter(|line| !line.is_empty()).count() as u64
+    }
+
     fn faults(&self) -> Vec<Fault> {
         SERVER_FAULTS.to_vec()
     }
@@ -210,6 +234,15 @@ impl Store for Postgres {
 
     fn url(&self, network: Option<SocketAddr>) -> String {
         format!("postgres://postgres@{}/postgres", network.unwrap_or(self.0.addr()))
+    }
+
+    /// The rows of all tables.
+    async fn records(&self) -> u64 {
+        const TABLES: &str = "SELECT format('(SELECT count(*) FROM %I.%I)', schemaname, tablename) \
+            FROM pg_tables WHERE schemaname = 'leasehold'";
+        let counts: Vec<String> = self.0.psql(TABLES).lines().map(str::to_owned).collect();
+        let rows = self.0.psql(&format!("SELECT {}", counts.join(" + ")));
+        rows.trim().parse().expect("a number")
     }
 
     fn faults(&self) -> Vec<Fault> {
@@ -255,6 +288,10 @@ impl Store for ZooKeeper {
         format!("zookeeper://{}/", network.unwrap_or(self.0.addr()))
     }
 
+    async fn records(&self) -> u64 {
+        nodes(&self.0).await
+    }
+
     fn faults(&self) -> Vec<Fault> {
         SERVER_FAULTS.to_vec()
     }
@@ -264,6 +301,14 @@ impl Store for ZooKeeper {
     }
 
     connects_by_url!();
+}
+
+/// Returns the number of nodes.
+#[cfg(feature = "zookeeper")]
+async fn nodes(server: &lock_testkit::ZooKeeperServer) -> u64 {
+    let figures = server.ask("mntr").await.expect("an answer");
+    let nodes = figures.lines().find_map(|line| line.strip_prefix("zk_znode_count"));
+    nodes.and_then(|count| count.trim().parse().ok()).expect("a number of nodes")
 }
 
 /// A ZooKeeper ensemble of three members, one of which is disturbed at a time, in turn. The network is the one
@@ -293,6 +338,13 @@ impl Store for ZooKeepers {
                 self.members.url().replace(&first.to_string(), &network.to_string())
             }
             _ => self.members.url(),
+        }
+    }
+
+    async fn records(&self) -> u64 {
+        match self.members.members().first() {
+            Some(first) => nodes(first).await,
+            None => 0,
         }
     }
 

@@ -47,6 +47,8 @@ enum Task {
     },
     /// Let workers use locks on real servers under random faults, and judge all that they saw.
     Chaos(chaos::Chaos),
+    /// Let workers use locks for long under random faults, and see that memory, descriptors, tasks and records do not grow.
+    Soak(chaos::Chaos),
     /// Hand random input to the parsers of names, URLs, leases, records, replies and arguments, for a minute each.
     Fuzz(fuzz::Fuzz),
     /// Play simulated worlds of the engine, one seed each: `--seconds N`, `--worlds N`, `--seed S`; `--help` tells more.
@@ -83,7 +85,8 @@ fn main() -> ExitCode {
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
         Task::Bench { args } => bench::run(&args),
-        Task::Chaos(chaos) => chaos::run(&chaos),
+        Task::Chaos(chaos) => chaos::run(&chaos, false),
+        Task::Soak(chaos) => chaos::run(&chaos, true),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
         Task::Worlds { args } => worlds::run(&args),
         Task::Instructions { accept } => instructions::run(accept),

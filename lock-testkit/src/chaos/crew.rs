@@ -10,9 +10,13 @@ use super::journal::Journal;
 use super::plan::Plan;
 use super::rng::Rng;
 use super::store::Store;
+use super::usage::Usage;
 use super::worker::{Task, work};
 use crate::process::child::{self, Child};
 use crate::{Mode, Proxy};
+
+/// Ends a worker.
+pub(super) const STOP: &str = "stop";
 
 /// The workers, each with its own network, if the store is reached by one.
 pub(super) struct Crew {
@@ -66,11 +70,42 @@ impl Crew {
         self.seats.iter().flat_map(|seat| &seat.network).for_each(|proxy| proxy.set(Mode::Pass));
     }
 
+    /// Lets all workers finish their current work, and wait.
+    ///
+    /// # Panics
+    /// If they are tasks of this process: resources are counted for processes.
+    pub(super) async fn rest(&mut self) {
+        for child in self.processes() {
+            child.tell("rest").await;
+        }
+        for child in self.processes() {
+            assert_eq!(child.line().await, "resting");
+        }
+    }
+
+    /// Counts the resources of all workers, which rest and go on afterwards.
+    pub(super) async fn measure(&mut self, records: u64) -> Usage {
+        let mut usage = Usage::of_a_store(records);
+        for child in self.processes() {
+            child.tell("measure").await;
+            usage += child.line().await.parse().expect("well-formed figures");
+            child.tell("go on").await;
+        }
+        usage
+    }
+
+    fn processes(&mut self) -> impl Iterator<Item = &mut Child> {
+        self.seats.iter_mut().map(|seat| match &mut seat.runner {
+            Runner::Process(child) => &mut **child,
+            Runner::Task { .. } => panic!("a soak needs workers that are processes"),
+        })
+    }
+
     /// Lets all workers finish their current work, and give everything back.
     pub(super) async fn stop(&mut self) {
         for seat in &mut self.seats {
             match &mut seat.runner {
-                Runner::Process(child) => child.tell("stop").await,
+                Runner::Process(child) => child.tell(STOP).await,
                 Runner::Task { stop, .. } => {
                     stop.send_replace(true);
                 }

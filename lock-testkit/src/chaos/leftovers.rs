@@ -21,6 +21,22 @@ pub(super) async fn leftovers<S: Store>(
     folder: &Path,
     journal: &Journal,
 ) -> Vec<Violation> {
+    let mut found = until_free::<S>(operator).await;
+    for name in NAMES {
+        let request = LockRequest::new(name).ttl(S::TTL).wait(Wait::AtMost(SLACK));
+        match operator.acquire(request).await {
+            Ok(guard) => drop(guard.release().await),
+            Err(error) => found.push(Violation::at_end("L1", name, error.to_string())),
+        }
+    }
+    for name in REGISTERS {
+        note_value::<S>(url, folder, name, journal).await;
+    }
+    found
+}
+
+/// Waits until every lock is free and its queue is empty. Returns those that are not in time.
+pub(super) async fn until_free<S: Store>(operator: &LockClient) -> Vec<Violation> {
     let mut found = Vec::new();
     // The longest TTL of a worker that was killed last.
     let deadline = Instant::now() + S::TTL * 3 + S::OUTLASTS + SLACK;
@@ -32,14 +48,6 @@ pub(super) async fn leftovers<S: Store>(
             }
             sleep(Duration::from_millis(20)).await;
         }
-        let request = LockRequest::new(name).ttl(S::TTL).wait(Wait::AtMost(SLACK));
-        match operator.acquire(request).await {
-            Ok(guard) => drop(guard.release().await),
-            Err(error) => found.push(Violation::at_end("L1", name, error.to_string())),
-        }
-    }
-    for name in REGISTERS {
-        note_value::<S>(url, folder, name, journal).await;
     }
     found
 }

@@ -56,6 +56,7 @@ mod run;
 mod store;
 mod tokens;
 mod updates;
+mod usage;
 mod uses;
 mod ways;
 mod worker;

@@ -12,6 +12,7 @@ use super::drawing::draw;
 use super::history::{History, Hold};
 use super::linear::Operation;
 use super::plan::Plan;
+use super::usage::Usage;
 
 /// Result of a run. Its text has the figures and, for each violation, the events and the path of its drawing.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Report {
     faults: BTreeMap<String, usize>,
     violations: Vec<Violation>,
     drawings: Vec<String>,
+    /// The resources in use at the rests of a soak.
+    rests: String,
     folder: Option<PathBuf>,
 }
 
@@ -104,8 +107,16 @@ impl Report {
             }
         }
         let drawings = drawn.iter().map(|violation| draw(history, violation)).collect();
-        let (plan, folder) = (plan.clone(), None);
-        Self { store, plan, figures, faults, violations, drawings, folder }
+        let (plan, rests, folder) = (plan.clone(), String::new(), None);
+        Self { store, plan, figures, faults, violations, drawings, rests, folder }
+    }
+
+    /// Adds the resources in use at each rest.
+    pub(super) fn with(self, rests: &[Usage]) -> Self {
+        let lines = rests.iter().enumerate();
+        let rests =
+            lines.map(|(number, usage)| format!("rest {}: {usage}\n", number + 1)).collect();
+        Self { rests, ..self }
     }
 
     /// Keeps the histories and the drawings if there is a violation.
@@ -155,7 +166,7 @@ impl fmt::Display for Report {
         }
         let faults: Vec<_> =
             self.faults.iter().map(|(name, count)| format!("{name} {count}")).collect();
-        writeln!(f, " faults: {}", faults.join(", "))?;
+        write!(f, " faults: {}\n{}", faults.join(", "), self.rests)?;
         for violation in self.violations.iter().take(20) {
             let Violation { clause, name, from, to, text } = violation;
             writeln!(f, "{clause} of {name} at {from} for {} ms: {text}", (to - from) / MILLI)?;

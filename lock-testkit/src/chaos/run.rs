@@ -6,18 +6,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::bounds;
-use super::crew::Crew;
+use super::crew::{Crew, STOP};
 use super::history::History;
 use super::injector::{strike_store, strike_workers};
 use super::journal::Journal;
-use super::leftovers::leftovers;
+use super::leftovers::{leftovers, until_free};
 use super::overlaps;
 use super::plan::Plan;
 use super::report::Report;
 use super::store::Store;
 use super::tokens;
 use super::updates;
-use super::worker::{Task, client, note_stalls, work};
+use super::usage::{self, Usage};
+use super::worker::{Task, Worker, client, note_stalls};
 use crate::process::child;
 use crate::process::new_folder;
 
@@ -26,12 +27,25 @@ use crate::process::new_folder;
 /// # Panics
 /// In a process that [`run`] has not started.
 pub async fn play<S: Store>() {
-    let (stop, stopped) = watch::channel(false);
-    let listen = async {
+    let task = Task::of_environment();
+    let worker = Worker::open::<S>(&task).await;
+    for round in 0.. {
+        let (stop, stopped) = watch::channel(false);
+        let listen = async {
+            let told = child::hear().await;
+            stop.send_replace(true);
+            told
+        };
+        let ((), told) = tokio::join!(worker.work(task.seed.wrapping_add(round), stopped), listen);
+        if told == STOP {
+            break;
+        }
+        child::say("resting");
         child::hear().await;
-        stop.send_replace(true);
-    };
-    tokio::join!(work::<S>(Task::of_environment(), stopped), listen);
+        child::say(&Usage::of_this_process().to_string());
+        child::hear().await;
+    }
+    worker.locks.shutdown().await;
     child::say("done");
 }
 
@@ -52,22 +66,31 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     note_stalls(&journal);
     let operator = client(S::connect(&store.url(None)).await.expect("a connection"));
     let mut crew = Crew::start(&store, plan, folder.path()).await;
-    tokio::join!(
-        strike_workers::<S>(&mut crew, plan, &journal),
-        strike_store(&mut store, &operator, plan, &journal),
-        tokio::time::sleep(plan.span),
-    );
-    crew.heal();
+    let (mut violations, mut rests) = (Vec::new(), Vec::new());
+    for round in plan.rounds() {
+        tokio::join!(
+            strike_workers::<S>(&mut crew, &round, &journal),
+            strike_store(&mut store, &operator, &round, &journal),
+            tokio::time::sleep(round.span),
+        );
+        crew.heal();
+        if plan.soaks && S::IN_PROCESSES {
+            crew.rest().await;
+            violations.extend(until_free::<S>(&operator).await);
+            rests.push(crew.measure(store.records().await).await);
+        }
+    }
     crew.stop().await;
-    let left = leftovers::<S>(&operator, &store.url(None), folder.path(), &journal).await;
+    violations.extend(leftovers::<S>(&operator, &store.url(None), folder.path(), &journal).await);
+    usage::forgotten(&store, &mut rests).await;
+    violations.extend(usage::growth(&rests));
     let history = History::read(folder.path());
-    let mut violations = left;
     violations.extend(tokens::violations(&history));
     violations.extend(updates::violations(&history));
     violations.extend(bounds::violations(&history));
     let (broken, excused) = overlaps::violations(&history, forgets_for::<S>());
     violations.extend(broken);
-    Report::new(S::NAME, plan, &history, violations, excused).kept_in(folder)
+    Report::new(S::NAME, plan, &history, violations, excused).with(&rests).kept_in(folder)
 }
 
 /// Returns the time after a fault that loses holds in which two clients may believe: until the first holder's

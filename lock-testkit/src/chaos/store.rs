@@ -50,6 +50,11 @@ pub trait Store: Sized + 'static {
         unreachable!("no such fault: {fault}");
     }
 
+    /// Returns the number of keys, rows or files in the store, whose growth a soak reports.
+    async fn records(&self) -> u64 {
+        0
+    }
+
     /// Connects as a worker.
     fn connect(
         url: &str,

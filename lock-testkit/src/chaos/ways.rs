@@ -13,6 +13,9 @@ use super::worker::{ELECTION, ONCE, PERMITS, REGISTERS, REQUEST_TIMEOUT, SHARED,
 /// Number of permits of [`PERMITS`].
 const OF: u16 = 3;
 
+/// Time for which a run is recorded: far longer than its occurrence.
+const REMEMBERED: Duration = Duration::from_secs(60);
+
 /// Longest wait.
 const PATIENCE: Duration = Duration::from_secs(4);
 
@@ -114,7 +117,7 @@ impl Worker {
         }
         let is_recorded = rng.one_in(2);
         if is_recorded {
-            once = once.occurrence(occurrence.to_string());
+            once = once.occurrence(occurrence.to_string()).remember(REMEMBERED);
         }
         let ran = once.run(async |held| {
             self.granted(call, held);

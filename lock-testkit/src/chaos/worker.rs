@@ -86,28 +86,8 @@ pub(super) struct Worker {
 
 /// Works until `stopped` is true, and gives everything back.
 pub(super) async fn work<S: Store>(task: Task, stopped: watch::Receiver<bool>) {
-    let journal = Arc::new(Journal::open(&task.folder, &task.who));
-    note_stalls(&journal);
-    let locks = persistently(|| S::connect(&task.url)).await;
-    let mut registers = HashMap::new();
-    for name in REGISTERS {
-        let register = persistently(|| S::register(&task.url, &task.folder, name)).await;
-        registers.insert(name.to_owned(), register);
-    }
-    let worker = Worker {
-        locks: client(locks),
-        journal,
-        registers,
-        ttl: S::TTL,
-        is_reckless: task.is_reckless,
-    };
-    let worker = Arc::new(worker);
-    let tasks = (0..TASKS).map(|number| {
-        let (worker, rng) = (worker.clone(), Rng::new(task.seed, number));
-        let stopped = stopped.clone();
-        tokio::spawn(async move { worker.repeat(rng, stopped).await })
-    });
-    join_all(tasks).await.into_iter().for_each(|ended| ended.expect("no panic"));
+    let worker = Worker::open::<S>(&task).await;
+    worker.work(task.seed, stopped).await;
     worker.locks.shutdown().await;
 }
 
@@ -146,6 +126,29 @@ pub(super) fn note_stalls(journal: &Arc<Journal>) {
 }
 
 impl Worker {
+    /// Connects, however long that takes.
+    pub(super) async fn open<S: Store>(task: &Task) -> Arc<Self> {
+        let journal = Arc::new(Journal::open(&task.folder, &task.who));
+        note_stalls(&journal);
+        let locks = client(persistently(|| S::connect(&task.url)).await);
+        let mut registers = HashMap::new();
+        for name in REGISTERS {
+            let register = persistently(|| S::register(&task.url, &task.folder, name)).await;
+            registers.insert(name.to_owned(), register);
+        }
+        let (ttl, is_reckless) = (S::TTL, task.is_reckless);
+        Arc::new(Self { locks, journal, registers, ttl, is_reckless })
+    }
+
+    /// Works until `stopped` is true, and ends each hold.
+    pub(super) async fn work(self: &Arc<Self>, seed: u64, stopped: watch::Receiver<bool>) {
+        let tasks = (0..TASKS).map(|number| {
+            let (worker, rng, stopped) = (self.clone(), Rng::new(seed, number), stopped.clone());
+            tokio::spawn(async move { worker.repeat(rng, stopped).await })
+        });
+        join_all(tasks).await.into_iter().for_each(|ended| ended.expect("no panic"));
+    }
+
     async fn repeat(&self, mut rng: Rng, stopped: watch::Receiver<bool>) {
         while !*stopped.borrow() {
             self.turn(&mut rng).await;
