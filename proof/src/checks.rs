@@ -1,5 +1,7 @@
 //! Judges a world by its journal: exclusion, tokens, the order of the queue, and runs.
 
+use std::time::Duration;
+
 use lock_core::{FencingToken, Kind};
 
 use crate::world::{Belief, Journal, Run, Served, ServedStep, World};
@@ -9,15 +11,18 @@ pub(crate) fn judge(world: &World) {
     let broken = {
         let journal = world.journal();
         let beliefs = without_evicted(&journal);
-        let steps_back = !world.plan.server_steps.is_empty();
-        let mut broken = exclusion(&beliefs);
-        broken.extend(tokens(&journal.beliefs));
+        let is_clock_set = !world.plan.server_steps.is_empty();
+        let mut broken = unique(&journal.beliefs);
+        if world.plan.keeps_ttls() {
+            broken.extend(exclusion(&beliefs));
+            broken.extend(tokens(&journal.beliefs));
+        }
         broken.extend(records(&journal.runs));
         if world.plan.is_calm {
             broken.extend(fairness(&journal.served));
         }
-        // An eviction or a clock that was set back lets others in earlier.
-        if !steps_back && !journal.is_once_evicted {
+        // An eviction or a clock that was set lets others in earlier.
+        if !is_clock_set && !journal.is_once_evicted {
             broken.extend(kept_out(&journal.runs));
         }
         broken
@@ -66,6 +71,9 @@ fn exclusion(beliefs: &[Belief]) -> Broken {
 
 /// C33, C36.
 fn exclude(one: &Belief, two: &Belief) -> bool {
+    if one.is_shared_with(two) {
+        return false;
+    }
     match (one.kind, two.kind) {
         (Kind::Shared, Kind::Shared) => false,
         (Kind::OneOf(left), Kind::OneOf(right)) => {
@@ -75,7 +83,20 @@ fn exclude(one: &Belief, two: &Belief) -> bool {
     }
 }
 
-/// S2: tokens are unique, and grow in the order of real time.
+/// S2: tokens are unique.
+fn unique(beliefs: &[Belief]) -> Broken {
+    let mut broken = Vec::new();
+    for (place, one) in beliefs.iter().enumerate() {
+        let same = beliefs[place + 1..]
+            .iter()
+            .filter(|two| one.name == two.name && one.token == two.token && one.label != two.label);
+        let same = same.filter(|two| !one.is_shared_with(two));
+        broken.extend(same.map(|two| ("S2", format!("one token: {one:?} and {two:?}"))));
+    }
+    broken
+}
+
+/// S2: tokens grow in the order of real time.
 fn tokens(beliefs: &[Belief]) -> Broken {
     let mut broken = Vec::new();
     for (place, one) in beliefs.iter().enumerate() {
@@ -87,12 +108,19 @@ fn tokens(beliefs: &[Belief]) -> Broken {
             let (first, second) = if one.from <= two.from { (one, two) } else { (two, one) };
             // Among holders beside each other, a later claim may take the place of one that was granted earlier.
             let in_order = first.token < second.token || !exclude(first, second);
-            if first.token == second.token || first.from <= second.asked && !in_order {
+            if !in_order && first.from <= hold_asked(beliefs, second) {
                 broken.push(("S2", format!("tokens: {first:?} before {second:?}")));
             }
         }
     }
     broken
+}
+
+/// Returns when the hold of a guard was asked for. A guard may join the hold long after, even one that was evicted, until
+/// its machine learns of it (C43).
+fn hold_asked(beliefs: &[Belief], guard: &Belief) -> Duration {
+    let shared = |other: &&Belief| other.name == guard.name && guard.is_shared_with(other);
+    beliefs.iter().filter(shared).map(|other| other.asked).fold(guard.asked, Duration::min)
 }
 
 /// C27, C34: earlier waiters are granted earlier. Applies only if no waiter loses its place by silence.

@@ -33,6 +33,16 @@ pub(crate) async fn shut_down(world: &World, hosts: &[Host]) {
     sleep(LATEST).await;
 }
 
+/// C40: the last change is never missed.
+pub(crate) fn judge_observer(world: &World, server: &Arc<Server>) {
+    let election = LockName::new("election").expect("a name");
+    let leads = server.state(&election).holders.first().and_then(|holder| holder.token);
+    let shown = world.journal().shown;
+    if shown != Some(leads) {
+        world.accuse("C40", format_args!("{leads:?} leads, and {shown:?} was shown last"));
+    }
+}
+
 /// R1, L1: in the end nobody holds a lock, and each can be acquired.
 pub(crate) async fn judge_leftovers(world: &World, server: &Arc<Server>) {
     for name in NAMES {

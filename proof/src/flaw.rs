@@ -50,6 +50,8 @@ flaws! {
     RecordForgotten,
     /// A run keeps nobody out after it has ended.
     NobodyKeptOut,
+    /// An inspection shows the first holder for ever.
+    StateFrozen,
     /// A request without an answer is reported as not applied.
     UnknownToldAsNo,
 }

@@ -11,6 +11,7 @@ mod clocks;
 mod end;
 mod flaw;
 mod network;
+mod observer;
 mod once;
 mod plan;
 mod register;
@@ -26,14 +27,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ClientOptions, LockClient};
+use lock_core::{ClientOptions, LockClient, Reentrance};
 use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout, timeout_at};
 
 use crate::clocks::MachineClock;
 use crate::network::Link;
-use crate::plan::{Machine, Plan};
+use crate::plan::{Machine, Plan, Specialty};
 use crate::remote::Remote;
 use crate::server::Server;
 use crate::worker::{Host, Worker};
@@ -88,6 +89,11 @@ async fn live(world: &Arc<World>) {
         Arc::new(machines.map(|(number, machine)| host(&server, number, machine)).collect());
     let registers = Arc::default();
     let (mut tasks, plan) = (Vec::new(), &world.plan);
+    let watches = plan.specialty == Specialty::Observed;
+    let mut lasting = plan.machines.iter().enumerate().filter(|(_, each)| each.dies_at.is_none());
+    let observer = lasting.next().filter(|_| watches);
+    let observer = observer.map(|(number, machine)| host(&server, number, machine).locks);
+    let observer = observer.map(|locks| tokio::spawn(observer::observe(world.clone(), locks)));
     for (machine, Machine { dies_at, tasks: scripts, .. }) in plan.machines.iter().enumerate() {
         for (task, steps) in scripts.iter().enumerate() {
             let (world, server) = (world.clone(), server.clone());
@@ -104,6 +110,10 @@ async fn live(world: &Arc<World>) {
     }
     sleep_until(healed).await;
     end::shut_down(world, &hosts).await;
+    if let Some(observer) = observer {
+        observer.abort();
+        end::judge_observer(world, &server);
+    }
     end::judge_leftovers(world, &server).await;
     registers.iter().for_each(|register| register.judge(world));
     checks::judge(world);
@@ -115,7 +125,7 @@ fn host(server: &Arc<Server>, number: usize, machine: &Machine) -> Host {
     let options = ClientOptions::new().clock(clock.clone());
     let options = options.request_timeout(machine.request_timeout);
     let locks = LockClient::with_options(Remote::new(link, server.clone()), options);
-    Host { locks, clock, request_timeout: machine.request_timeout }
+    Host { locks, clock, request_timeout: machine.request_timeout, me: Reentrance::new() }
 }
 
 fn spawn(

@@ -23,6 +23,31 @@ pub(crate) struct Plan {
     pub(crate) troubles: Vec<Trouble>,
     /// Steps of the server's clock.
     pub(crate) server_steps: Vec<(Duration, i64)>,
+    pub(crate) specialty: Specialty,
+}
+
+/// Something that happens in some worlds only, so that it hides nothing in the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Specialty {
+    None,
+    /// The server's clock is also set forward. Holds end too early then, which no lock with a lease survives: what a fence
+    /// protects still holds.
+    ClockSetForward,
+    /// The election is observed (C40).
+    Observed,
+    /// The tasks of a machine share their holds (C43), and write nothing.
+    Reentrant,
+}
+
+impl Specialty {
+    fn of(seed: u64) -> Self {
+        match seed % 8 {
+            1 => Self::ClockSetForward,
+            3 => Self::Observed,
+            5 => Self::Reentrant,
+            _ => Self::None,
+        }
+    }
 }
 
 /// A client with its tasks.
@@ -85,11 +110,20 @@ impl Plan {
         let machines = (0..count).map(|_| machine(rng, count, is_calm, flaw)).collect();
         let many = if is_calm { 0 } else { rng.below(7) };
         let troubles = (0..many).map(|_| trouble(rng, count)).collect();
-        let server_steps = match rng.below(4) {
+        let mut server_steps = match rng.below(4) {
             0 if !is_calm => (0..1 + rng.below(2)).map(|_| server_step(rng)).collect(),
             _ => Vec::new(),
         };
-        Self { seed, flaw, is_calm, machines, troubles, server_steps }
+        let specialty = Specialty::of(seed);
+        if specialty == Specialty::ClockSetForward && !is_calm {
+            server_steps.push(step_forward(&mut Rng::new(seed, 2)));
+        }
+        Self { seed, flaw, is_calm, machines, troubles, server_steps, specialty }
+    }
+
+    /// Returns true if the server keeps no hold for less than its TTL.
+    pub(crate) fn keeps_ttls(&self) -> bool {
+        self.server_steps.iter().all(|(_, millis)| *millis <= 0)
     }
 
     /// Returns the time from which nothing goes wrong any more.
@@ -127,7 +161,11 @@ fn trouble(rng: &mut Rng, count: usize) -> Trouble {
     Trouble { from, to, machine, kind: rng.pick(&KINDS) }
 }
 
-/// Returns a step back. A step forward would end holds too early, which no lock with a lease survives.
+/// Returns a step back.
 fn server_step(rng: &mut Rng) -> (Duration, i64) {
     (rng.span(TROUBLED), -(rng.below(3000) as i64))
+}
+
+fn step_forward(rng: &mut Rng) -> (Duration, i64) {
+    (rng.span(TROUBLED), rng.pick(&[50, 1000, 100_000]))
 }

@@ -201,7 +201,7 @@ impl RecordsRuns for Remote {
 impl LockAdmin for Remote {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let (what, name) = (format!("inspect {name}"), name.clone());
-        self.ask(what, move |server| Ok(server.state(&name))).await
+        self.ask(what, move |server| Ok(server.told_state(&name))).await
     }
 
     fn changes(&self, name: &LockName) -> Option<Changes> {

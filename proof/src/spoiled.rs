@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use lock_core::backend::{Claim, Grant, ServerTime, TokenRange};
-use lock_core::{Clock, Contention, FencingToken, Kind, LockName, OwnerId, Slots, Ttl};
+use lock_core::{Clock, Contention, FencingToken, Kind, LockName, LockState, OwnerId, Slots, Ttl};
 
 use crate::flaw::Flaw;
 use crate::server::Server;
@@ -18,11 +18,14 @@ pub(crate) struct Spoiled {
     last: Mutex<HashMap<LockName, (OwnerId, FencingToken)>>,
     /// The first reserved tokens of each lock.
     first: Mutex<HashMap<LockName, TokenRange>>,
+    /// The first state of each lock that had a holder.
+    frozen: Mutex<HashMap<LockName, LockState>>,
 }
 
 impl Spoiled {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, last: Mutex::default(), first: Mutex::default() }
+        let (last, first, frozen) = Default::default();
+        Self { clock, last, first, frozen }
     }
 
     /// Returns the server's time; its clock may have been set back.
@@ -48,6 +51,19 @@ impl Server {
             true => Ttl::new(ttl.as_duration() / 2).unwrap_or(ttl),
             false => ttl,
         }
+    }
+
+    /// The state of a lock as it is told.
+    pub(crate) fn told_state(&self, name: &LockName) -> LockState {
+        let state = self.state(name);
+        if !self.world.has(Flaw::StateFrozen) {
+            return state;
+        }
+        let mut frozen = self.spoiled.frozen.lock().unwrap_or_else(PoisonError::into_inner);
+        if !state.holders.is_empty() {
+            frozen.entry(name.clone()).or_insert_with(|| state.clone());
+        }
+        frozen.get(name).cloned().unwrap_or(state)
     }
 
     /// Changes a grant before it is reported.

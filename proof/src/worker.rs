@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use lock_core::{
     Clock, LockClient, LockError, LockGuard, LockName, LockRequest, MultiGuard, MultiRequest,
-    Outcome, Wait,
+    Outcome, Reentrance, Wait,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::clocks::MachineClock;
+use crate::plan::Specialty;
 use crate::register::Register;
 use crate::script::{Ask, End, Leaves, Sort, Step, Use};
 use crate::server::Server;
@@ -30,6 +31,8 @@ pub(crate) struct Host {
     pub(crate) locks: LockClient,
     pub(crate) clock: Arc<MachineClock>,
     pub(crate) request_timeout: Duration,
+    /// The right by which its tasks share holds.
+    pub(crate) me: Reentrance,
 }
 
 /// One task.
@@ -106,6 +109,8 @@ impl Worker {
                 };
                 let bound = step.max_hold;
                 let request = bound.into_iter().fold(request, LockRequest::max_hold);
+                let me = self.shares_holds().then_some(&self.host().me);
+                let request = me.into_iter().fold(request, LockRequest::reentrant);
                 locks.acquire(request).await.map(MultiGuard::from)
             }
             Ask::Campaign | Ask::Once(..) | Ask::Evict(_) => {
@@ -136,7 +141,9 @@ impl Worker {
                 let (last, others) = only_one(guard);
                 drop(others);
                 match (last, step.end) {
-                    (Some(guard), End::HandOn(to)) => self.hand_on(label, guard, to, step).await,
+                    (Some(guard), End::HandOn(to)) if !self.shares_holds() => {
+                        self.hand_on(label, guard, to, step).await
+                    }
                     (Some(guard), _) => self.confirm(label, guard).await,
                     (None, _) => {}
                 }
@@ -194,6 +201,7 @@ impl Worker {
             kind: guard.kind(),
             token: guard.token(),
             slots: guard.slots(),
+            shared_on: self.shares_holds().then_some(self.machine),
             asked,
             from: now,
             to: now,
@@ -220,7 +228,7 @@ impl Worker {
     }
 
     async fn use_it(&self, guard: &MultiGuard, step: &Step) {
-        if let (Use::Write, [only]) = (step.does, guard.guards())
+        if let (Use::Write, [only], false) = (step.does, guard.guards(), self.shares_holds())
             && let Some(register) = self.register(only)
         {
             let slow = step.held_for / 2 + Duration::from_millis(1);
@@ -240,6 +248,10 @@ impl Worker {
             (name, _) = guard.lost(), if was_held => self.judge_loss(guard, &name),
             () = use_it => {}
         }
+    }
+
+    fn shares_holds(&self) -> bool {
+        self.world.plan.specialty == Specialty::Reentrant
     }
 
     fn register(&self, guard: &LockGuard) -> Option<&Register> {

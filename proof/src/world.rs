@@ -33,6 +33,8 @@ pub(crate) struct Journal {
     /// True if a run was evicted.
     pub(crate) is_once_evicted: bool,
     pub(crate) runs: Vec<Run>,
+    /// The term that an observer was shown last; `Some(None)` if nobody led then.
+    pub(crate) shown: Option<Option<FencingToken>>,
     /// State of each acquisition, by label and lock.
     pub(crate) asked: HashMap<(String, String), Asked>,
     /// Locks whose lease was lost on its way to another machine.
@@ -50,10 +52,19 @@ pub(crate) struct Belief {
     pub(crate) kind: Kind,
     pub(crate) token: FencingToken,
     pub(crate) slots: Vec<u16>,
+    /// The machine whose tasks may share the hold (C43).
+    pub(crate) shared_on: Option<usize>,
     /// Time of the call of the acquisition.
     pub(crate) asked: Duration,
     pub(crate) from: Duration,
     pub(crate) to: Duration,
+}
+
+impl Belief {
+    /// Returns true if both are guards of one hold.
+    pub(crate) fn is_shared_with(&self, other: &Self) -> bool {
+        self.shared_on.is_some() && self.shared_on == other.shared_on && self.token == other.token
+    }
 }
 
 /// A step of a claim on the server.

@@ -43,7 +43,7 @@ fn each_flaw_is_noticed() {
         PushStampedOnArrival => 498,
         ExtensionOfTheLost => 1039,
         TokensReservedTwice => 436,
-        NobodyKeptOut => 433,
+        NobodyKeptOut => 477,
         UnknownToldAsNo => 323,
         SlowClock => 13,
         NoFence => 82,
