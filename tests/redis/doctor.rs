@@ -46,7 +46,7 @@ async fn c31_what_watches_learn_is_told() {
         assert_eq!(watching.health, Health::Good);
         watching.seen
     };
-    assert!(seen(&server.url()).await.contains("notify-keyspace-events K$gxz has it told"));
+    assert!(seen(&server.url()).await.contains("with notify-keyspace-events K$gxz it sees"));
     server.cli(&["CONFIG", "SET", "notify-keyspace-events", "KEA"]);
     assert_eq!(seen(&server.url()).await, "a watch sees changes at once");
     let unknown = seen(&format!("redis://able:any@{}", server.addr())).await;
