@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     fn floor(time: &str, data: &str, transactions: (i64, i64)) -> Result<Floor, BackendError> {
-        Floor::read(format!("/root/floor/{time}"), data.as_bytes().to_vec(), transactions, 0)
+        Floor::read(format!("/shop/floor/{time}"), data.as_bytes().to_vec(), transactions, 0)
     }
 
     #[test]
@@ -264,7 +264,7 @@ mod tests {
         for (time, data) in [("", ""), ("later", ""), ("12", "x"), ("12", "later:1"), ("12", " 1")]
         {
             let refused = floor(time, data, (3, 3)).expect_err(data).to_string();
-            assert!(refused.contains("/root/floor/"), "{refused}");
+            assert!(refused.contains("/shop/floor/"), "{refused}");
         }
         assert!(floor("12", "", (i64::MIN, 3)).is_err());
     }
