@@ -93,9 +93,11 @@ pub(super) async fn forgotten<S: Store>(store: &S, rests: &mut [Usage]) {
 /// its bound is a leak.
 pub(super) fn growth(rests: &[Usage]) -> Vec<Violation> {
     let third = rests.len() / 3;
+    if third == 0 {
+        return Vec::new();
+    }
     let (first, last) = (&rests[..third], &rests[rests.len() - third..]);
-    let places = (0..FIGURES.len()).filter(|_| third > 0);
-    places
+    (0..FIGURES.len())
         .filter_map(|place| {
             let (name, bound) = FIGURES[place];
             let (before, after) = (median(first, place), median(last, place));
