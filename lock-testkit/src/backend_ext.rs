@@ -40,10 +40,10 @@ pub trait LeaseExt: DistributedLock + Clone {
     /// Acquires a lock with a new client, and [detaches](lock_core::LockGuard::detach) the lease.
     ///
     /// # Errors
-    /// The same as of [`LockClient::acquire`].
+    /// As [`LockClient::acquire`].
     ///
     /// # Cancel safety
-    /// The same as of [`LockClient::acquire`].
+    /// As [`LockClient::acquire`].
     async fn acquire_lease(&self, request: &LockRequest) -> Result<Lease, LockError> {
         LockClient::new(self.clone()).acquire(request.clone()).await?.detach()
     }

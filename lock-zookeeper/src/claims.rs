@@ -18,7 +18,7 @@ pub(crate) struct Own {
     /// `None` until the server has confirmed the node.
     pub(crate) node: Option<Node>,
     pub(crate) is_held: bool,
-    /// End of the claim. The session lives on, so the client itself then deletes the node.
+    /// End of the claim. Its session goes on then, so the client itself deletes the node.
     pub(crate) until: Moment,
     /// True while the node is moved to another session.
     pub(crate) is_moving: bool,
@@ -129,7 +129,8 @@ impl Claims {
         }
     }
 
-    /// Answers a waiter whose place was seen within the last second, and has a task. Extends the place.
+    /// Extends the place of a waiter. Returns the last answer if the place was seen within the last second and its
+    /// task runs.
     pub(crate) fn waiting(&self, owner: OwnerId, ttl: Duration) -> Option<Contention> {
         let (mut claims, now) = (self.lock(), SystemClock.now());
         let own = claims.get_mut(&owner).filter(|own| !own.is_held)?;

@@ -12,7 +12,7 @@ use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::{Found, Store};
 
-/// Lifetime of a mark: longer than required.
+/// Lifetime of a mark: 10 s longer than required.
 const MARK_LASTS: Duration = WITHDRAWAL_REMEMBERED.saturating_add(Duration::from_secs(10));
 
 impl Store {

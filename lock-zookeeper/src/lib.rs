@@ -15,12 +15,12 @@
 //! A claim is an ephemeral node, `{root}/locks/{name}/{owner}-{sequence}`. The claim with the lowest sequence
 //! holds the lock, once its data says so; the others are the queue. The node of the lock is a container, which
 //! the server removes some time after its last child. Shared claims, `{owner}-shared-{sequence}`, hold beside the
-//! shared claims before them. Claims on permits, `{owner}-{taken}of{permits}-{sequence}`, hold as long as there
-//! are enough permits; their data has the slots.
+//! shared claims before them. Claims on permits, `{owner}-{taken}of{permits}-{sequence}`, hold once their data has
+//! their slots.
 //!
-//! - **Session**: one for each TTL that the client uses, a third longer than the TTL. The client ends a session
-//!   that carries no claim for 15 s, and all sessions when it shuts down. If a client died or is cut off, its
-//!   session expires and takes its nodes with it.
+//! - **Session**: one for each TTL that the client uses, a third longer than the TTL, and one for everything except
+//!   claims. The client ends a session that no claim has used for 15 s, and all sessions without claims and marks
+//!   when it shuts down. If a client dies or is cut off, the server ends its sessions and deletes their nodes.
 //! - **Acquire**: reads the children of the lock. If there is none, or the caller waits, one transaction creates
 //!   the node, and the children are read again with it. The owner is in the node's name, so that a request whose
 //!   reply was lost is found again.

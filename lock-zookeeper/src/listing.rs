@@ -49,7 +49,7 @@ impl Store {
                 }
                 Ok::<_, BackendError>(Some(Some((path, self.shown(entry, &found)))))
             });
-            // If one is gone, another may hold in its place, so all are read again.
+            // If a node is gone, another claim may hold in its place, so all are read again.
             let shown: Option<Vec<_>> = try_join_all(shown).await?.into_iter().collect();
             if let Some(shown) = shown {
                 let holders: Vec<_> = shown.into_iter().flatten().collect();

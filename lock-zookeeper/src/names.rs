@@ -9,8 +9,8 @@
 use lock_core::{LockName, OwnerId};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Characters of names that are not encoded. ZooKeeper refuses the nodes `.` and `..`, and characters beyond the
-/// first plane.
+/// Characters of names that are percent-encoded: all but ASCII letters, digits, `-`, `_` and `:`. ZooKeeper refuses
+/// the nodes `.` and `..`, and characters beyond the first plane.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b':');
 
 /// The node above all nodes of the locks.
@@ -18,7 +18,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'
 pub(crate) struct Root(String);
 
 impl Root {
-    /// Creates a root, without its first slash. The error says why it cannot be one.
+    /// Creates a root from its path, with or without the first slash. The error says why the path cannot be one.
     pub(crate) fn new(root: &str) -> Result<Self, &'static str> {
         let root = root.trim_matches('/');
         let is_good = |c: char| c.is_ascii_alphanumeric() || "-_:.".contains(c);

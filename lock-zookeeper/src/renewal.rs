@@ -163,7 +163,7 @@ impl Store {
                 Ok(None) => {
                     claims.remove(&renewal.owner);
                 }
-                // The place of its node is unknown now.
+                // The path of its node is unknown now.
                 Err(_) => own.node = None,
             }
         }

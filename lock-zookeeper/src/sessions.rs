@@ -27,8 +27,8 @@ const COMMON: Duration = Duration::from_secs(40);
 /// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
-/// A connection that was silent for this long, or for two fifths of its session, is given up, and another member
-/// is asked.
+/// A connection that was silent for this long, or for two fifths of its session, is replaced by one to another
+/// member.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// A session that was unused for this long is ended.
@@ -43,7 +43,7 @@ pub(crate) struct Session {
     reviving: AtomicBool,
 }
 
-/// Allows another try, even if this one is dropped.
+/// Allows the next try to revive a session when it is dropped.
 struct Reviving<'a>(&'a AtomicBool);
 
 impl Drop for Reviving<'_> {
@@ -177,7 +177,7 @@ impl Sessions {
         Ok(Arc::new(Session::new(client)))
     }
 
-    /// Error of a connection that could not be made: nothing was sent. The client library tells no cause.
+    /// Error of a connection that could not be made: nothing was sent. The client library gives no cause.
     fn unreachable(&self, error: Error) -> BackendError {
         if matches!(error, Error::AuthFailed | Error::BadArguments(_)) {
             return classify(error);

@@ -7,7 +7,7 @@ pub struct Fault {
     pub name: &'static str,
     /// Victim of the fault.
     pub place: Place,
-    /// True if the store forgets its answers, so that S3 may break (P2).
+    /// True if the store forgets holds, so that S3 may break (P2).
     pub loses: bool,
 }
 
@@ -20,7 +20,7 @@ pub enum Place {
     Worker,
     /// The store.
     Server,
-    /// The lock, by an operator.
+    /// A lock, whose holds an operator ends.
     Lock,
 }
 

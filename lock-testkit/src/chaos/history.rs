@@ -74,7 +74,7 @@ pub(super) struct Struck {
     pub(super) ended: u64,
 }
 
-/// A number of a process.
+/// The name of a process, and the number of a call or an operation in its journal.
 type Key = (String, u64);
 
 /// A history that is being read.
@@ -105,7 +105,7 @@ impl History {
         history
     }
 
-    /// The name of each lock.
+    /// Returns the name of each lock that was held.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.holds.iter().map(|hold| hold.name.clone()).collect();
         names.sort_unstable();
@@ -120,7 +120,7 @@ impl History {
         holds
     }
 
-    /// Returns the time for which a process, or the networks of all, stalled within a span.
+    /// Returns the time for which a process, or the process with the networks of all workers, stalled within a span.
     pub(super) fn stalled(&self, who: &str, from: u64, to: u64) -> u64 {
         let stalls = [who, "run"].into_iter().filter_map(|who| self.stalls.get(who)).flatten();
         stalls.map(|(began, ended)| (*ended).min(to).saturating_sub((*began).max(from))).sum()

@@ -5,7 +5,7 @@
 //! to files, with one clock. The checker reads the files at the end. It names each broken clause, the processes and
 //! the faults, in words and as a drawing.
 //!
-//! A store takes part by a [`Store`]; a test is one line, and the role of its workers another:
+//! Implement [`Store`] for your store. Then a test is one line, and the role of its workers another:
 //!
 //! ```no_run
 //! use lock_testkit::chaos::{self, Plan};

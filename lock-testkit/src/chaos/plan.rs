@@ -17,14 +17,14 @@ pub struct Plan {
     pub seed: u64,
     /// Time for which workers work and faults strike.
     pub span: Duration,
-    /// The name of the only fault; `None` for all faults, one after the other.
+    /// The name of the only fault; `None` for all faults, in random order.
     pub fault: Option<String>,
     /// Number of workers.
     pub workers: usize,
     /// True if S3 must hold under every fault, even one that makes the store forget: for control runs.
     pub excuses_nothing: bool,
-    /// True if workers only increment registers, and continue after a reported loss: for control runs. Else they
-    /// acquire locks in all ways, and some continue.
+    /// True if workers only increment registers, and all continue after a reported loss: for control runs. Else they
+    /// acquire locks in all ways, and a third of the holders continue.
     pub is_reckless: bool,
     /// True for a soak: a rest after each round of work, where the resources in use are counted if workers are
     /// processes. No worker is killed.

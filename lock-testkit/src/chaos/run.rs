@@ -93,8 +93,8 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     Report::new(S::NAME, plan, &history, violations, excused).with(&rests).kept_in(folder)
 }
 
-/// Returns the time after a fault that loses holds in which two clients may believe: until the first holder's
-/// deadline, at the most.
+/// Returns the time after a fault that loses holds in which two clients may believe: at most until the deadline of
+/// the first holder.
 fn forgets_for<S: Store>() -> Duration {
     S::TTL * 4
 }

@@ -31,8 +31,8 @@ pub trait Store: Sized + 'static {
     /// Starts a separate store, which may keep its data in `folder`.
     async fn start(folder: &Path) -> Self;
 
-    /// Returns the address of the server whose network can be disturbed; `None` if there is no server, or no proxy
-    /// can be put before it.
+    /// Returns the address of the server, before which a proxy disturbs the network; `None` if there is no server, or
+    /// no proxy can be put before it.
     fn address(&self) -> Option<SocketAddr> {
         None
     }

@@ -107,7 +107,7 @@ impl Worker {
         outcome.ok()
     }
 
-    /// Holds for a span, and notes the last moment of its belief.
+    /// Holds for a span, and notes the last moment at which the holder believed.
     pub(super) async fn dwell(&self, call: u64, guard: &LockGuard, span: Duration) {
         let (end, mut noted) = (Instant::now() + span, 0);
         loop {

@@ -24,8 +24,8 @@ const SHELL: &str = r#"
     wait
 "#;
 
-/// The same for a program with child processes that leaves shared memory behind when it is killed. The program gets
-/// SIGQUIT, and ends once its children have ended.
+/// A shell like [`SHELL`], for a program with child processes that leaves shared memory behind when it is killed. The
+/// program gets SIGQUIT, and ends once its children have ended.
 ///
 /// The children are killed, stopped or not, and searched for again until the program has ended: a search may fail on
 /// a very busy machine, and the program may start more. After five seconds the program is killed too, but never
