@@ -274,7 +274,7 @@ pub(crate) struct Run {
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
     #[arg(long)]
     pub(crate) strict: bool,
-    /// Print only errors; exit code 75 means that the lock was not acquired, and is not printed
+    /// Print only errors; print nothing if the lock was not acquired
     #[arg(short, long)]
     pub(crate) quiet: bool,
     /// The lock, or several locks; the command runs under all of them

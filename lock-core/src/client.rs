@@ -153,10 +153,10 @@ impl LockClient {
     /// shorter one if that is too long for your caller.
     ///
     /// # Errors
-    /// The same as of [`acquire`](Self::acquire), without `NotAcquired`.
+    /// As [`acquire`](Self::acquire), without `NotAcquired`.
     ///
     /// # Cancel safety
-    /// The same as of [`acquire`](Self::acquire).
+    /// As [`acquire`](Self::acquire).
     pub async fn try_acquire(
         &self,
         request: impl Into<LockRequest>,
@@ -207,10 +207,10 @@ impl LockClient {
     /// then. Otherwise it is as [`with`](Self::with).
     ///
     /// # Errors
-    /// The same as of [`with`](Self::with), without `NotAcquired`.
+    /// As [`with`](Self::with), without `NotAcquired`.
     ///
     /// # Cancel safety
-    /// The same as of [`with`](Self::with).
+    /// As [`with`](Self::with).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

@@ -25,7 +25,7 @@ pub struct EtcdFence {
 /// Condition of a transaction that must be refused once a newer holder has advanced the fence: the value of `key`
 /// equals `value`.
 ///
-/// It is plain data, for any client of etcd of any version:
+/// Plain data, for any client of etcd of any version:
 ///
 /// ```text
 /// // etcd-client (Rust)

@@ -72,8 +72,8 @@ impl EtcdOptions {
     }
 
     /// Sets the root of the key space, in place of the URL's path; default `leasehold`. All our keys are below it,
-    /// and only clients with the same root exclude each other. It may hold `/` but no part called `locks` or
-    /// `fences`, and no `%`.
+    /// and only clients with the same root exclude each other. It may hold `/`, but no part called `locks`,
+    /// `withdrawn`, `fences`, `runs` or `floor`, no `%` and no control character.
     pub fn root(self, root: impl Into<String>) -> Self {
         Self { root: Some(root.into()), ..self }
     }

@@ -87,7 +87,7 @@ fn said(role: &str, through: &[&str], home: &Path) -> String {
     said
 }
 
-/// The same in a new mount namespace, after this shell command, in which `$1` is the directory.
+/// Runs the role in a new mount namespace, after this shell command, in which `$1` is the directory.
 fn said_after(command: &str, role: &str, home: &Path) -> String {
     let script = format!("{command} && shift && exec \"$@\"");
     let path = home.to_string_lossy();

@@ -99,8 +99,8 @@ impl PostgresOptions {
     }
 
     /// Sets the most connections that requests use at a time; default 8, at least 1. Connections are opened on
-    /// demand, and closed after a minute without use. With two or more, one is left to renewals. Up to 5 more are
-    /// open while a request waits for a lock. Attempts at one lock use at most a quarter of the connections (at
+    /// demand, and closed after a minute without use. With two or more, one is left to renewals. One more is open
+    /// while a request waits for a lock. Attempts at one lock use at most a quarter of the connections (at
     /// least one), so that a lock whose row is jammed leaves the others for other locks.
     /// [`ends_with_connection`](Self::ends_with_connection) keeps one more.
     pub fn max_connections(self, at_most: usize) -> Self {

@@ -33,7 +33,7 @@ enum Trouble {
     Expiry,
     /// One server restarts without its data, and stays out for as long as an earlier hold may last.
     Restart,
-    /// The same server, but it votes at once.
+    /// One server restarts without its data, and votes at once.
     RestartLetIn,
 }
 

@@ -72,7 +72,7 @@ async fn c19_a_jammed_lock_costs_no_other() {
     jam.end().await;
 }
 
-/// The same while the attempts go on.
+/// Attempts that go on at a jammed lock cost other locks nothing either.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_crowd_at_a_jammed_lock_costs_no_other() {
     let jam = Jam::start().await;

@@ -19,7 +19,7 @@
 //! story. The program ends with a picture that shows the holder at each time. The exit code is 0 only if each act
 //! had the announced result.
 //!
-//! It is a library, so that it also runs on locks of other backends:
+//! The sale is a library, so that it also runs on locks of other backends:
 //!
 //! ```no_run
 //! use std::process::ExitCode;

@@ -83,7 +83,7 @@ impl Store for Redis {
         self.0.cli(&["FLUSHALL"]);
     }
 
-    /// The same command as clients in other languages send.
+    /// Sends the command by which clients in other languages take a lock.
     async fn foreign_take(&self, name: &str) -> bool {
         let ttl = FOREIGN.as_millis().to_string();
         match self.0.cli(&["SET", name, "x", "NX", "PX", &ttl]) {

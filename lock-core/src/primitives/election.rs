@@ -99,11 +99,11 @@ impl Election {
     /// [`wait`](Self::wait) ends with an outage.
     ///
     /// # Errors
-    /// The same as of [`LockClient::acquire`]. An endless campaign returns only errors that are not
+    /// As [`LockClient::acquire`]. An endless campaign returns only errors that are not
     /// [transient](LockError::is_transient).
     ///
     /// # Cancel safety
-    /// The same as of [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
+    /// As [`LockClient::acquire`]: a candidate that gives up does not lead, and leaves the queue.
     pub async fn campaign(&self) -> Result<Leadership, LockError> {
         let request = self.client.complete(self.request.clone());
         let is_endless = request.wait_policy() == Wait::Forever;

@@ -262,7 +262,7 @@ pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
 }
 
-/// The same, except for a hold that outlasts its work (C41).
+/// Does the same as [`delete`], except for a hold that outlasts its work (C41).
 pub(crate) fn delete_unless_retired(entry: &StoredClaim) -> Txn {
     unless_retired(&*entry.key, delete(entry))
 }

@@ -16,7 +16,7 @@ pub(crate) enum Message {
     Command(Cmd),
     /// Several such requests may share a call, to a single server that probably knows the script.
     Acquire(Acquiring),
-    /// Like `Acquire`.
+    /// Several such requests may share a call, as with `Acquire`.
     Release(Releasing),
 }
 

@@ -54,8 +54,8 @@ impl QuorumBackend {
 
     /// The fence of a resource, kept on a majority of the servers.
     ///
-    /// It is as durable as the servers. Its marks must outlive a restart, so the servers need an append-only file. If
-    /// the resource has its own store, put the fence into that store.
+    /// The fence is as durable as the servers. Its marks must outlive a restart, so the servers need an append-only
+    /// file. If the resource has its own store, put the fence into that store.
     pub fn fence(&self, resource: impl AsRef<str>) -> QuorumFence {
         let (voters, background) = (self.voters.clone(), self.background.clone());
         QuorumFence::new(voters, background, keys::mark(resource.as_ref()))

@@ -44,7 +44,7 @@ script!(
 );
 // The common case, an exclusive hold, is left out here.
 script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
-// The same as a function, for each of several claims.
+// Acquires several locks: the script of one lock is a function here.
 script!(
     ACQUIRE_WHILE_FREE,
     "clock",
@@ -60,7 +60,7 @@ script!(
 // This script handles only the common case, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
 script!(EXTEND, "key", "holds", "keep_counter", "extend");
-// The same for holds of several slots of a cluster.
+// Extends holds of several slots of a cluster.
 script!(EXTEND_ACROSS_SLOTS, "key", "holds", "keep_counter", "extend_across_slots");
 script!(
     RELEASE,
