@@ -26,10 +26,10 @@ struct Extending<'a> {
     session: Arc<Session>,
 }
 
-type Answer = Result<Extension, BackendError>;
+type ExtensionResult = Result<Extension, BackendError>;
 
 impl Store {
-    pub(crate) async fn extend(self: &Arc<Self>, renewals: &[Renewal]) -> Vec<Answer> {
+    pub(crate) async fn extend(self: &Arc<Self>, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         self.ensure_kept();
         let mut answers = vec![Ok(Extension::Lost); renewals.len()];
         let (mut batched, mut others) = (Vec::new(), Vec::new());
@@ -65,7 +65,7 @@ impl Store {
         Some(Extending { renewal, at, path: node.path, session })
     }
 
-    async fn extend_batches(&self, mut holds: Vec<Extending<'_>>) -> Vec<(usize, Answer)> {
+    async fn extend_batches(&self, mut holds: Vec<Extending<'_>>) -> Vec<(usize, ExtensionResult)> {
         holds.sort_by_key(|hold| Arc::as_ptr(&hold.session).addr());
         let same =
             |one: &Extending<'_>, other: &Extending<'_>| Arc::ptr_eq(&one.session, &other.session);
@@ -75,7 +75,7 @@ impl Store {
     }
 
     /// Extends holds on one session, in one request. If one of them is lost, each is checked alone.
-    async fn extend_batch(&self, batch: &[Extending<'_>]) -> Vec<(usize, Answer)> {
+    async fn extend_batch(&self, batch: &[Extending<'_>]) -> Vec<(usize, ExtensionResult)> {
         let Some(Extending { session, .. }) = batch.first() else { return Vec::new() };
         let paths = batch.iter().map(|hold| hold.path.as_str());
         match (check(session, paths).await, batch) {
@@ -93,7 +93,11 @@ impl Store {
     }
 
     /// Returns the answer to a check of the node of this hold.
-    fn extended(&self, hold: &Extending<'_>, checked: Result<(), MultiWriteError>) -> Answer {
+    fn extended(
+        &self,
+        hold: &Extending<'_>,
+        checked: Result<(), MultiWriteError>,
+    ) -> ExtensionResult {
         let owner = hold.renewal.owner;
         match checked {
             Ok(()) => Ok(self.lasts(hold.renewal)),
@@ -119,7 +123,7 @@ impl Store {
 
     /// Extends a hold that another client has created, or whose session is too short: its node moves to another
     /// session.
-    async fn extend_elsewhere(&self, renewal: &Renewal) -> Answer {
+    async fn extend_elsewhere(&self, renewal: &Renewal) -> ExtensionResult {
         let (owner, ttl) = (renewal.owner, renewal.ttl.as_duration());
         let known = self.claims.held_node(owner).filter(|node| node.token == renewal.token);
         if self.claims.is_over(owner) {
@@ -152,7 +156,7 @@ impl Store {
         renewal: &Renewal,
         session: &Arc<Session>,
         moved: Result<Option<Node>, BackendError>,
-    ) -> Answer {
+    ) -> ExtensionResult {
         let mut claims = self.claims.lock();
         if let Some(own) = claims.get_mut(&renewal.owner) {
             own.is_moving = false;

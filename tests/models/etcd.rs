@@ -6,7 +6,7 @@ use crate::{CLIENTS, Grants, falls, stands};
 
 /// The way in which a waiter learns of its turn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Claims {
+enum EtcdClaims {
     /// The revision of the claims before its own identifies them; a poll finds missed events.
     Protocol,
     /// The client identifies a claim: an event of an earlier claim counts as one of a later claim.
@@ -43,7 +43,7 @@ struct State {
     lost: bool,
 }
 
-impl Model for Claims {
+impl Model for EtcdClaims {
     type State = State;
 
     fn start(&self) -> State {
@@ -85,7 +85,7 @@ impl Model for Claims {
     }
 }
 
-impl Claims {
+impl EtcdClaims {
     fn claim(self, state: &State, client: usize) -> Option<State> {
         let me = state.clients[client];
         if state.claims[client] != 0 || me.believes || me.left == 0 {
@@ -207,11 +207,11 @@ fn miss(state: &State, client: usize, other: usize) -> Option<State> {
 
 #[test]
 fn s3_claims_on_etcd_stand_in_every_order_of_events() {
-    stands(&Claims::Protocol);
+    stands(&EtcdClaims::Protocol);
 }
 
 #[test]
 fn s3_claims_that_are_kept_otherwise_are_found() {
-    use Claims::*;
+    use EtcdClaims::*;
     [KnownByClient, WithoutPoll, WithoutDeadline, TokenByCount].iter().for_each(falls);
 }

@@ -17,12 +17,12 @@ const CLIENTS: usize = 3;
 /// Clients that take one lock in turn, as often as they can.
 pub(crate) struct Load {
     what: &'static str,
-    seen: Arc<Seen>,
+    seen: Arc<Observation>,
     clients: Vec<JoinHandle<()>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Observation {
     is_over: AtomicBool,
     grants: Mutex<Vec<(Instant, FencingToken)>>,
     holders: AtomicU64,
@@ -51,7 +51,7 @@ pub(crate) struct Row {
 
 impl Load {
     pub(crate) async fn start(what: &'static str, url: &str, name: &str) -> Self {
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Observation::default());
         let mut clients = Vec::new();
         for _ in 0..CLIENTS {
             let (client, seen, name) = (client(url).await, seen.clone(), name.to_owned());
@@ -97,7 +97,7 @@ impl Load {
     }
 }
 
-impl Seen {
+impl Observation {
     async fn take_turns(&self, client: LockClient, name: &str) {
         while !self.is_over.load(Ordering::Relaxed) {
             let request = LockRequest::new(name).ttl(Duration::from_secs(5));

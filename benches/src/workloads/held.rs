@@ -36,7 +36,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let before = round.store.requests().await?;
     let bytes = network::by_loopback()?;
     child.go().await?;
-    let seen: Seen = serde_json::from_str(&child.line().await?)?;
+    let seen: Observation = serde_json::from_str(&child.line().await?)?;
     let bytes = network::by_loopback()?.saturating_sub(bytes);
     let after = round.store.requests().await?;
     child.go().await?;
@@ -61,7 +61,7 @@ pub(crate) struct Hold {
 
 /// A child's figures about itself.
 #[derive(Deserialize, Serialize)]
-struct Seen {
+struct Observation {
     cores: f64,
     bytes_per_hold: f64,
     lost: usize,
@@ -80,7 +80,7 @@ impl Hold {
         let cpu = cpu::own();
         sleep(PERIOD).await;
         let cpu = cpu::own() - cpu;
-        let seen = Seen {
+        let seen = Observation {
             cores: cpu.as_secs_f64() / PERIOD.as_secs_f64(),
             bytes_per_hold: memory as f64 / self.count as f64,
             lost: held.iter().filter(|guard| !guard.is_held()).count(),

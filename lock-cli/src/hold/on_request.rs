@@ -58,7 +58,7 @@ async fn write(mut lines: UnboundedReceiver<String>) -> io::Result<()> {
 
 /// A line of the output.
 #[derive(Serialize)]
-struct Told<'a> {
+struct OutputLine<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a str>,
     #[serde(flatten)]
@@ -162,7 +162,7 @@ impl Holds<'_> {
 
     /// Queues a line, which is written as soon as the program reads.
     fn tell(&self, id: Option<&str>, event: &Event) {
-        if let Ok(line) = serde_json::to_string(&Told { id, event }) {
+        if let Ok(line) = serde_json::to_string(&OutputLine { id, event }) {
             let _ = self.lines.send(line + "\n");
         }
     }

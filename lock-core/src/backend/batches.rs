@@ -79,11 +79,11 @@ pub struct Batches<Q, A> {
     /// Shared by each request that is in flight or waits to be sent.
     outstanding: Arc<()>,
     under_way: Arc<Semaphore>,
-    open: Mutex<Option<Open<Q, A>>>,
+    open: Mutex<Option<OpenBatch<Q, A>>>,
 }
 
 /// A batch that others may join while somebody waits for it.
-struct Open<Q, A> {
+struct OpenBatch<Q, A> {
     parts: Arc<Mutex<Parts<Q>>>,
     answers: WeakShared<Answering<A>>,
 }
@@ -170,7 +170,7 @@ where
         F: FnOnce(Vec<Q>) -> BoxFuture<'static, Result<Answers<A>, BackendError>> + Send + 'static,
     {
         let mut open = locked(&self.open);
-        if let Some(Open { parts, answers }) = &*open
+        if let Some(OpenBatch { parts, answers }) = &*open
             && let Some(answers) = answers.upgrade()
             // The parts are locked until this one is added, since the batch may be sent at any moment.
             && let mut parts = locked(parts)
@@ -181,7 +181,7 @@ where
         }
         let parts = Arc::new(Mutex::new(Parts { all: vec![part], is_sent: false }));
         let answers = answers(parts.clone(), self.under_way.clone(), together).boxed().shared();
-        *open = answers.downgrade().map(|answers| Open { parts, answers });
+        *open = answers.downgrade().map(|answers| OpenBatch { parts, answers });
         (answers, 0)
     }
 }

@@ -24,9 +24,9 @@ const WARNS_AFTER: Duration = Duration::from_secs(1);
 /// Number of request time-outs without an answer after which an endless wait ends.
 const OUTAGE_BORNE: u32 = 5;
 
-/// State of an acquisition, by the last answer or silence of the server.
+/// Phase of an acquisition, by the last answer or silence of the server.
 ///
-/// | standing | entered by | the next look | an endless wait | a bounded wait, at its end |
+/// | phase | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
 /// | `Unanswered` | the start | at once | goes on | `Timeout` |
 /// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` for `Wait::Never` |
@@ -37,7 +37,7 @@ const OUTAGE_BORNE: u32 = 5;
 /// A try that our own end cut short changes nothing: it does not show the state of the server (C48). The `Timeout` of
 /// a wait without an answer has no contention, and is not busy.
 #[derive(Debug)]
-enum Standing {
+enum Phase {
     Unanswered,
     Busy(Instant),
     Conflict(BackendError),
@@ -59,7 +59,7 @@ pub(super) struct Progress {
     wait: Wait,
     request_timeout: Duration,
     started: Instant,
-    standing: Standing,
+    phase: Phase,
     /// Number of consecutive times that it came to the present state.
     repeats: u32,
     /// Last known state of the other clients.
@@ -80,7 +80,7 @@ impl Progress {
             wait,
             request_timeout,
             started: Instant::now(),
-            standing: Standing::Unanswered,
+            phase: Phase::Unanswered,
             repeats: 0,
             seen: None,
             has_warned: false,
@@ -122,16 +122,15 @@ impl Progress {
     pub(super) fn busy(&mut self, busy: &Busy) {
         self.last_answer = busy.seen.at.map(|at| (busy.asked, at));
         self.may_be_applied |= self.waits();
-        self.repeats =
-            if matches!(self.standing, Standing::Busy(_)) { self.repeats + 1 } else { 0 };
-        (self.standing, self.seen) = (Standing::Busy(busy.answered), Some(busy.seen.clone()));
+        self.repeats = if matches!(self.phase, Phase::Busy(_)) { self.repeats + 1 } else { 0 };
+        (self.phase, self.seen) = (Phase::Busy(busy.answered), Some(busy.seen.clone()));
     }
 
     /// Notes that the lock is held with another number of permits. Its holders may end within the wait (C33).
     pub(super) fn conflicted(&mut self, error: BackendError) {
-        let again = matches!(self.standing, Standing::Conflict(_));
+        let again = matches!(self.phase, Phase::Conflict(_));
         self.repeats = if again { self.repeats + 1 } else { 0 };
-        (self.standing, self.seen) = (Standing::Conflict(error), None);
+        (self.phase, self.seen) = (Phase::Conflict(error), None);
     }
 
     /// Returns the duration of the wait if a warning is due: once, after a second, if the holder is a key that may
@@ -157,21 +156,18 @@ impl Progress {
     pub(super) fn granted_late(&mut self, of: Try) {
         self.may_be_applied = true;
         let (since, repeats) = self.trouble(of);
-        (self.standing, self.repeats) = (Standing::Late(since), repeats);
+        (self.phase, self.repeats) = (Phase::Late(since), repeats);
     }
 
     /// Notes a failure of the server, or of the connection to it.
     pub(super) fn failed(&mut self, of: Try, error: BackendError) {
         self.may_be_applied |= error.outcome() == Outcome::Unknown;
         let (since, repeats) = self.trouble(of);
-        let earlier = match std::mem::replace(&mut self.standing, Standing::Unanswered) {
-            Standing::Outage(_, earlier) => Some(earlier),
-            Standing::Unanswered
-            | Standing::Busy(_)
-            | Standing::Conflict(_)
-            | Standing::Late(_) => None,
+        let earlier = match std::mem::replace(&mut self.phase, Phase::Unanswered) {
+            Phase::Outage(_, earlier) => Some(earlier),
+            Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_) | Phase::Late(_) => None,
         };
-        self.standing = Standing::Outage(since, error.told_after(earlier));
+        self.phase = Phase::Outage(since, error.told_after(earlier));
         self.repeats = repeats;
     }
 
@@ -192,10 +188,10 @@ impl Progress {
     /// during a try knows nothing of the server, and begins anew.
     fn trouble(&self, of: Try) -> (Instant, u32) {
         let now = Instant::now();
-        match self.standing {
+        match self.phase {
             _ if now.saturating_duration_since(of.end) > self.request_timeout => (now, 0),
-            Standing::Late(since) | Standing::Outage(since, _) => (since, self.repeats + 1),
-            Standing::Unanswered | Standing::Busy(_) | Standing::Conflict(_) => {
+            Phase::Late(since) | Phase::Outage(since, _) => (since, self.repeats + 1),
+            Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_) => {
                 (of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)
             }
         }
@@ -203,18 +199,18 @@ impl Progress {
 
     /// Returns the time at which an acquisition without better news ends; `None` if it has no bound yet.
     fn give_up_at(&self) -> Option<Instant> {
-        match (self.wait.span(), &self.standing) {
+        match (self.wait.span(), &self.phase) {
             (Some(Duration::ZERO), _) => Some(self.started + self.request_timeout),
             (Some(span), _) => Some(self.started + span.min(Ttl::MAX.as_duration() * 365)),
-            (None, Standing::Late(since) | Standing::Outage(since, _)) => {
+            (None, Phase::Late(since) | Phase::Outage(since, _)) => {
                 Some(*since + self.request_timeout * OUTAGE_BORNE)
             }
-            (None, Standing::Unanswered | Standing::Busy(_) | Standing::Conflict(_)) => None,
+            (None, Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_)) => None,
         }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        let answered = matches!(self.standing, Standing::Busy(_));
+        let answered = matches!(self.phase, Phase::Busy(_));
         let ended = self.give_up_at().is_some_and(|end| Instant::now() >= end);
         ended || (answered && !self.waits())
     }
@@ -228,14 +224,14 @@ impl Progress {
 
     /// Returns the pause before the next look at the server.
     pub(super) fn pause(&self, wakeup: Wakeup) -> Duration {
-        let pause = match (&self.standing, wakeup) {
-            (Standing::Unanswered, _) => Duration::ZERO,
-            (Standing::Late(_) | Standing::Outage(..), _) => pause_after(self.repeats),
+        let pause = match (&self.phase, wakeup) {
+            (Phase::Unanswered, _) => Duration::ZERO,
+            (Phase::Late(_) | Phase::Outage(..), _) => pause_after(self.repeats),
             // C28: the poll is late within its bound, since most waiters are woken earlier.
-            (Standing::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
-            (Standing::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
+            (Phase::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
+            (Phase::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
             // No backend queues this claim.
-            (Standing::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
+            (Phase::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
         // A holder that died releases nothing: its lease expires without a message.
         let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
@@ -246,8 +242,8 @@ impl Progress {
 
     /// Returns the time since the last answer, which the previous head may have received.
     fn age(&self) -> Duration {
-        match self.standing {
-            Standing::Busy(answered) => answered.elapsed(),
+        match self.phase {
+            Phase::Busy(answered) => answered.elapsed(),
             _ => Duration::ZERO,
         }
     }
@@ -272,14 +268,14 @@ impl Progress {
     /// Returns the error of an acquisition that ends in this state (C14).
     pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
         let name = name.clone();
-        match (self.standing, self.seen) {
-            (Standing::Outage(_, error) | Standing::Conflict(error), _) => {
+        match (self.phase, self.seen) {
+            (Phase::Outage(_, error) | Phase::Conflict(error), _) => {
                 of_backend(&name, error, self.may_be_applied)
             }
-            (Standing::Late(_), _) if self.wait == Wait::Forever => {
+            (Phase::Late(_), _) if self.wait == Wait::Forever => {
                 of_backend(&name, always_late(backend), self.may_be_applied)
             }
-            (Standing::Busy(_), Some(contention)) if self.wait == Wait::Never => {
+            (Phase::Busy(_), Some(contention)) if self.wait == Wait::Never => {
                 LockError::NotAcquired { name, contention }
             }
             (_, contention) => {

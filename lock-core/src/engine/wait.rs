@@ -76,20 +76,20 @@ impl<'a> Waiting<'a> {
             let step = match last_busy.take() {
                 Some(busy) => {
                     progress.busy(&busy);
-                    Ok(Step::Busy { seen: busy.seen, is_outdated: false })
+                    Ok(AttemptOutcome::Busy { seen: busy.seen, is_outdated: false })
                 }
                 None => self.attempt(place, &mut progress).await,
             };
             let name = &place.claim.name;
             let mut asks_again = false;
             match step.map_err(|error| progress.refused(name, error))? {
-                Step::Granted(lease) => return Ok(lease),
-                Step::Busy { seen, is_outdated } => {
+                AttemptOutcome::Granted(lease) => return Ok(lease),
+                AttemptOutcome::Busy { seen, is_outdated } => {
                     listener.tell(&seen);
                     self.warn_if_due(&place.claim, &mut progress);
                     asks_again = is_outdated;
                 }
-                Step::Troubled => {}
+                AttemptOutcome::Troubled => {}
             }
             if progress.is_over() {
                 return Err(progress.into_error(&place.claim.name, self.name()));
@@ -115,7 +115,7 @@ impl<'a> Waiting<'a> {
         &self,
         place: &mut ServerPlace,
         progress: &mut Progress,
-    ) -> Result<Step, BackendError> {
+    ) -> Result<AttemptOutcome, BackendError> {
         let sent = place.ask(self.backend, self.clock, progress.waits());
         let this = progress.try_since(sent);
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
@@ -125,7 +125,7 @@ impl<'a> Waiting<'a> {
                 place.give_up();
             }
             progress.silent(this, self.name());
-            return Ok(Step::Troubled);
+            return Ok(AttemptOutcome::Troubled);
         };
         let state = place.owned.state();
         match attempt {
@@ -138,14 +138,14 @@ impl<'a> Waiting<'a> {
                 state.note(if waits { ClaimEvent::Queued } else { ClaimEvent::Refused });
                 debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
                 progress.busy(&Busy { seen: seen.clone(), asked, answered: Instant::now() });
-                Ok(Step::Busy { seen, is_outdated })
+                Ok(AttemptOutcome::Busy { seen, is_outdated })
             }
             // C33: the holders with another number of permits may end within the wait.
             Err(error) if error.permits().is_some() && progress.waits() => {
                 debug!(%error, "asking again");
                 state.note(ClaimEvent::Refused);
                 progress.conflicted(error);
-                Ok(Step::Troubled)
+                Ok(AttemptOutcome::Troubled)
             }
             Err(error) if error.is_transient() => {
                 debug!(%error, "no answer, asking again");
@@ -153,7 +153,7 @@ impl<'a> Waiting<'a> {
                     state.note(ClaimEvent::Unanswered);
                 }
                 progress.failed(this, error);
-                Ok(Step::Troubled)
+                Ok(AttemptOutcome::Troubled)
             }
             Err(error) => Err(error),
         }
@@ -233,19 +233,19 @@ impl<'a> Waiting<'a> {
     }
 }
 
-fn granted(state: &mut ClaimState, lease: Lease) -> Step {
+fn granted(state: &mut ClaimState, lease: Lease) -> AttemptOutcome {
     state.note(ClaimEvent::Granted);
-    Step::Granted(lease)
+    AttemptOutcome::Granted(lease)
 }
 
 /// Notes a grant that is not believed. It stays on the server, and the next try finds it.
-fn late(progress: &mut Progress, this: Try) -> Step {
+fn late(progress: &mut Progress, this: Try) -> AttemptOutcome {
     progress.granted_late(this);
-    Step::Troubled
+    AttemptOutcome::Troubled
 }
 
 /// Outcome of one attempt.
-enum Step {
+enum AttemptOutcome {
     Granted(Lease),
     /// The place may have another TTL or label than the claim.
     Busy {

@@ -21,7 +21,7 @@ use crate::wire::error::overtaken;
 /// Number of keys that one request reads. The server takes up to 128 operations.
 const BATCH: usize = 100;
 
-type Answer = Result<Extension, BackendError>;
+type ExtensionResult = Result<Extension, BackendError>;
 
 /// A hold to extend.
 struct Hold<'a> {
@@ -34,10 +34,10 @@ struct Hold<'a> {
 }
 
 impl Cluster {
-    pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
-        let mut answers: HashMap<OwnerId, Answer> = HashMap::new();
+        let mut answers: HashMap<OwnerId, ExtensionResult> = HashMap::new();
         let mut holds = Vec::new();
         for (renewal, hold) in
             renewals.iter().zip(join_all(renewals.iter().map(|renewal| self.hold(renewal))).await)
@@ -67,7 +67,7 @@ impl Cluster {
     }
 
     /// Extends holds of one session, or holds that are being deleted.
-    async fn extend_batch(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
+    async fn extend_batch(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<ExtensionResult> {
         let ttl = holds.iter().map(|hold| hold.renewal.ttl.as_duration()).max().unwrap_or_default();
         if let Some(session) = holds.first().and_then(|first| first.session.as_ref())
             && let Err(error) = session.last_for(ttl).await
@@ -79,7 +79,7 @@ impl Cluster {
     }
 
     /// Reads the keys of at most [`BATCH`] holds, and moves those on other sessions.
-    async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<Answer> {
+    async fn prove(&self, holds: &[&Hold<'_>], asked: Moment) -> Vec<ExtensionResult> {
         let read = requests::prove(holds.iter().map(|hold| hold.key.as_bytes()));
         match self.server.txn(read).await.and_then(|answer| entries(&answer)) {
             Ok(found) => {
@@ -95,7 +95,7 @@ impl Cluster {
         hold: &Hold<'_>,
         entry: Option<StoredClaim>,
         asked: Moment,
-    ) -> Answer {
+    ) -> ExtensionResult {
         let (owner, revision) = (hold.renewal.owner, hold.revision);
         let entry = entry.filter(|entry| entry.revision == revision);
         match (entry, &hold.session) {

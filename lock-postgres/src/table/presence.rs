@@ -139,28 +139,32 @@ fn gone(outcome: Outcome) -> BackendError {
 }
 
 /// An open session.
-struct Open {
+struct OpenSession {
     listener: PgListener,
     key: i64,
     /// Time of its last sign of life.
     alive_at: Instant,
 }
 
-async fn open(options: &PgConnectOptions) -> Result<Open, RequestError> {
+async fn open(options: &PgConnectOptions) -> Result<OpenSession, RequestError> {
     let alive_at = Instant::now();
     let key = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
     let opened = timeout(CONNECT_LIMIT, async {
         let mut listener = listening(options).await?;
         let begin = format!("{SETTINGS}SELECT FROM pg_try_advisory_lock(({key})::bigint)");
         listener.fetch_one(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
-        Ok(Open { listener, key, alive_at })
+        Ok(OpenSession { listener, key, alive_at })
     });
     let timed_out = |_| Err(Error::from(std::io::Error::from(std::io::ErrorKind::TimedOut)));
     opened.await.unwrap_or_else(timed_out).map_err(RequestError::Connect)
 }
 
 /// Keeps a session open for as long as a client may use it.
-async fn keep(options: PgConnectOptions, first: Open, told: watch::Sender<Option<Arc<Session>>>) {
+async fn keep(
+    options: PgConnectOptions,
+    first: OpenSession,
+    told: watch::Sender<Option<Arc<Session>>>,
+) {
     let mut next = Ok(first);
     loop {
         if let Ok(session) = next {
@@ -174,7 +178,7 @@ async fn keep(options: PgConnectOptions, first: Open, told: watch::Sender<Option
     }
 }
 
-impl Open {
+impl OpenSession {
     /// Returns when the session has ended, or was silent for too long.
     async fn until_over(mut self) {
         loop {

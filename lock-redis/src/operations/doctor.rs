@@ -72,7 +72,7 @@ pub(crate) async fn examine(
 async fn look_at_all(
     nodes: Vec<Arc<Node>>,
     servers: Servers,
-) -> Result<(Vec<Arc<Node>>, Vec<Seen>, Vec<Finding>), BackendError> {
+) -> Result<(Vec<Arc<Node>>, Vec<ServerFacts>, Vec<Finding>), BackendError> {
     let looks = nodes.iter().map(|node| node.in_time(look_at(node, servers)));
     let (mut answered, mut told, mut gone, mut failed) = (vec![], vec![], vec![], None);
     for (node, seen) in nodes.iter().zip(join_all(looks).await) {
@@ -95,20 +95,20 @@ async fn look_at_all(
 }
 
 /// Facts that one server reports.
-struct Seen {
+struct ServerFacts {
     settings: Vec<Finding>,
     is_replica: bool,
     /// Its replicas.
     replicas: Vec<Arc<Node>>,
 }
 
-async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> {
+async fn look_at(server: &Node, servers: Servers) -> Result<ServerFacts, BackendError> {
     let info = match server.send(cmd("INFO")).await {
         Ok(reply) => reply::read::<String>(reply, "INFO")?,
         Err(error) if error.is_transient() => return Err(error),
         Err(_) => {
             let (settings, replicas) = (vec![unseen()], Vec::new());
-            return Ok(Seen { settings, is_replica: false, replicas });
+            return Ok(ServerFacts { settings, is_replica: false, replicas });
         }
     };
     let info = Info::parse(&info);
@@ -123,7 +123,7 @@ async fn look_at(server: &Node, servers: Servers) -> Result<Seen, BackendError> 
     let replicas = replicas_of(&info)
         .filter_map(|(host, port)| Some(Arc::new(server.replica(host, port).ok()?)));
     let (replicas, is_replica) = (replicas.collect(), info.get("role") != "master");
-    Ok(Seen { settings, is_replica, replicas })
+    Ok(ServerFacts { settings, is_replica, replicas })
 }
 
 /// Returns the addresses of a server's replicas, from lines such as `slave0:ip=10.0.0.2,port=6379,state=online`.

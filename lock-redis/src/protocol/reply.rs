@@ -156,9 +156,9 @@ pub(crate) fn states(
     names: &[impl Borrow<LockName>],
     reply: Value,
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
-    type Seen = (Option<Vec<u8>>, i64, u64, String);
-    let (now, states): (u64, Vec<Seen>) = read(reply, "the state of locks")?;
-    let state = |(name, (value, left, waiters, kind)): (&LockName, Seen)| {
+    type RawState = (Option<Vec<u8>>, i64, u64, String);
+    let (now, states): (u64, Vec<RawState>) = read(reply, "the state of locks")?;
+    let state = |(name, (value, left, waiters, kind)): (&LockName, RawState)| {
         if !kind.is_empty() {
             return Err(not_a_lock(&kind));
         }

@@ -7,13 +7,13 @@ use super::*;
 
 const LIMIT: Duration = Duration::from_secs(1);
 
-type Told = BoxFuture<'static, Result<Answers<u8>, BackendError>>;
+type PendingAnswers = BoxFuture<'static, Result<Answers<u8>, BackendError>>;
 
 fn refusal() -> BackendError {
     BackendError::permanent("a test", Outcome::NotApplied, "nothing is carried out", "refused")
 }
 
-fn never(_: Vec<u8>) -> Told {
+fn never(_: Vec<u8>) -> PendingAnswers {
     pending().boxed()
 }
 
@@ -77,7 +77,7 @@ fn without_a_turn(batches: &Batches<u8, u8>) -> impl Sized + use<> {
     (turns.expect("nobody is there"), batches.outstanding.clone())
 }
 
-fn echo(asked: Vec<u8>) -> Told {
+fn echo(asked: Vec<u8>) -> PendingAnswers {
     ready(Ok(asked.into_iter().map(Some).collect())).boxed()
 }
 
@@ -102,7 +102,7 @@ fn c17_a_runtime_that_ends_takes_no_other_caller_along() {
 async fn c17_a_lost_wake_up_costs_a_moment() {
     let (is_sent, is_there) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let (sent, there) = (is_sent.clone(), is_there.clone());
-    let together = move |_| -> Told {
+    let together = move |_| -> PendingAnswers {
         // Wakes no caller.
         poll_fn(move |_| match there.load(Ordering::Relaxed) {
             true => Poll::Ready(Ok(vec![Some(1)])),
@@ -131,7 +131,7 @@ async fn c15_a_refusal_amid_the_work_is_told() {
     let batches = Batches::<u8, u8>::default();
     let _company = batches.outstanding.clone();
     let unread = || BackendError::permanent("a test", Outcome::Unknown, "an answer", "unread");
-    let tell = move |_: Vec<u8>| -> Told { ready(Err(unread())).boxed() };
+    let tell = move |_: Vec<u8>| -> PendingAnswers { ready(Err(unread())).boxed() };
     let answer = batches.ask("a", || 0, ready(Err(refusal())), tell).await;
     assert_eq!(answer.expect_err("it failed twice").outcome(), Outcome::Unknown);
 }
@@ -143,7 +143,7 @@ async fn what_is_left_or_refused_goes_alone() {
         let batches = Batches::<u8, u8>::default();
         let tell = || {
             let told = told.clone();
-            |_: Vec<u8>| -> Told { ready(told).boxed() }
+            |_: Vec<u8>| -> PendingAnswers { ready(told).boxed() }
         };
         // The first request is alone in progress until the others have gone alone, or have their answers.
         let all_asked = Barrier::new(2);
@@ -170,7 +170,7 @@ async fn what_is_not_known_is_told() {
     let lost = || BackendError::transient("a test", Outcome::Unknown, "an answer", "lost");
     let mut first = pin!(batches.ask("a", || 0, pending(), never));
     assert!(first.as_mut().now_or_never().is_none());
-    let tell = move |_: Vec<u8>| -> Told { ready(Err(lost())).boxed() };
+    let tell = move |_: Vec<u8>| -> PendingAnswers { ready(Err(lost())).boxed() };
     let answer = batches.ask("b", || 0, async { unreachable!("not alone") }, tell).await;
     assert_eq!(answer.expect_err("lost").outcome(), Outcome::Unknown);
 }

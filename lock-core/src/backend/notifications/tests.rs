@@ -7,9 +7,9 @@ use super::*;
 #[derive(Clone, Default)]
 struct Silent(Arc<AtomicUsize>, Arc<AtomicUsize>);
 
-struct Open(Arc<AtomicUsize>);
+struct OpenConnection(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -17,19 +17,19 @@ impl Drop for Open {
 
 #[async_trait]
 impl NotificationTransport for Silent {
-    type Connection = Open;
+    type Connection = OpenConnection;
     type Address = ();
 
-    async fn connect(&self) -> Result<(Open, ()), BackendError> {
+    async fn connect(&self) -> Result<(OpenConnection, ()), BackendError> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Ok((Open(self.0.clone()), ()))
+        Ok((OpenConnection(self.0.clone()), ()))
     }
 
-    async fn recv(&self, _connection: &mut Open) -> Option<String> {
+    async fn recv(&self, _connection: &mut OpenConnection) -> Option<String> {
         pending().await
     }
 
-    async fn ping(&self, _connection: &mut Open) -> bool {
+    async fn ping(&self, _connection: &mut OpenConnection) -> bool {
         true
     }
 

@@ -20,13 +20,13 @@ use lock_core::{
 /// Result of a step, without values that differ between runs: the number of a grant stands for its token.
 #[derive(Debug, PartialEq)]
 pub(super) struct Seen {
-    answer: Outcome,
+    answer: Effect,
     /// Outcomes for waiters and holders, by their numbers.
-    told: Vec<(usize, Outcome)>,
+    told: Vec<(usize, Effect)>,
 }
 
 #[derive(Debug, PartialEq)]
-enum Outcome {
+enum Effect {
     Granted(usize, Slots),
     NotGranted,
     /// The lock is held as one of this number of permits.
@@ -42,7 +42,7 @@ enum Outcome {
     Held(Vec<Held>, u64),
 }
 
-impl Outcome {
+impl Effect {
     /// Returns true if a waiter may be counted twice: it came over a new connection, and the server has not noticed
     /// the end of the old one.
     fn has_more_waiters_than(&self, expected: &Self) -> bool {
@@ -141,7 +141,7 @@ impl Run {
 
     /// Takes a step, and returns its effects on all claims.
     pub(super) async fn take(&mut self, step: Step) -> Seen {
-        let mut seen = Seen { answer: Outcome::Nothing, told: Vec::new() };
+        let mut seen = Seen { answer: Effect::Nothing, told: Vec::new() };
         match step {
             Step::Die(i) => seen.answer = self.die(i, &mut seen.told).await,
             step => self.ask(step, &mut seen).await,
@@ -152,7 +152,7 @@ impl Run {
 
     /// Looks again at a result that may take the server a moment.
     pub(super) async fn look_again(&mut self, step: Step, seen: &mut Seen, expected: &Seen) {
-        let may_settle = matches!(seen.answer, Outcome::NotGranted | Outcome::Held(..));
+        let may_settle = matches!(seen.answer, Effect::NotGranted | Effect::Held(..));
         let is_asked_again = may_settle && self.is_unsettled(step)
             || seen.answer.has_more_waiters_than(&expected.answer);
         match is_asked_again {
@@ -191,16 +191,16 @@ impl Run {
         self.note_if_late(&deadlines);
         // The claim was granted at its second look.
         let own = seen.told.iter().position(|(i, _)| *i == step.claim());
-        if let Some(own) = own.filter(|_| seen.answer == Outcome::NotGranted) {
+        if let Some(own) = own.filter(|_| seen.answer == Effect::NotGranted) {
             seen.answer = seen.told.remove(own).1;
         }
     }
 
-    async fn answer(&mut self, step: Step) -> Outcome {
+    async fn answer(&mut self, step: Step) -> Effect {
         let i = step.claim();
         match (step, self.members[i].standing) {
-            (Step::Ask(_) | Step::Wait(_), Standing::Left | Standing::Gone) => Outcome::Nothing,
-            (Step::Release(_) | Step::ReleaseAfter(_), Standing::Place) => Outcome::Nothing,
+            (Step::Ask(_) | Step::Wait(_), Standing::Left | Standing::Gone) => Effect::Nothing,
+            (Step::Release(_) | Step::ReleaseAfter(_), Standing::Place) => Effect::Nothing,
             (Step::Ask(_), _) => self.acquire(i, false).await,
             (Step::Wait(_), _) => self.acquire(i, true).await,
             (Step::Extend(_), _) => self.extend(i).await,
@@ -214,7 +214,7 @@ impl Run {
         }
     }
 
-    async fn acquire(&mut self, i: usize, waits: bool) -> Outcome {
+    async fn acquire(&mut self, i: usize, waits: bool) -> Effect {
         let attempted = self.attempt(i, waits).await;
         self.outcome(i, attempted)
     }
@@ -230,52 +230,52 @@ impl Run {
         attempted
     }
 
-    fn outcome(&mut self, i: usize, attempted: Attempted) -> Outcome {
+    fn outcome(&mut self, i: usize, attempted: Attempted) -> Effect {
         let name = self.members[i].claim.name.clone();
         match attempted {
             Attempted::Granted(grant) => {
                 self.unsettled.remove(&name);
-                Outcome::Granted(self.number(&name, grant.token), grant.slots)
+                Effect::Granted(self.number(&name, grant.token), grant.slots)
             }
-            Attempted::Conflict(held) => Outcome::Conflict(held),
-            Attempted::Busy | Attempted::Refused => Outcome::NotGranted,
+            Attempted::Conflict(held) => Effect::Conflict(held),
+            Attempted::Busy | Attempted::Refused => Effect::NotGranted,
         }
     }
 
-    async fn extend(&mut self, i: usize) -> Outcome {
+    async fn extend(&mut self, i: usize) -> Effect {
         let (now, member) = (self.time.now(), &mut self.members[i]);
         let is_extended = member.extend().await;
         if is_extended {
             member.renewed = now;
         }
-        Outcome::Done(is_extended)
+        Effect::Done(is_extended)
     }
 
-    async fn release(&mut self, i: usize) -> Outcome {
+    async fn release(&mut self, i: usize) -> Effect {
         let member = &mut self.members[i];
         let is_released = member.release().await;
         if is_released {
             member.end();
         }
-        Outcome::Done(is_released)
+        Effect::Done(is_released)
     }
 
-    async fn release_after(&mut self, i: usize) -> Outcome {
+    async fn release_after(&mut self, i: usize) -> Effect {
         let (now, member) = (self.time.now(), &mut self.members[i]);
         let is_released = member.release_after().await;
         if is_released {
             (member.standing, member.renewed) = (Standing::Left, now);
         }
-        Outcome::Done(is_released)
+        Effect::Done(is_released)
     }
 
-    async fn withdraw(&mut self, i: usize) -> Outcome {
+    async fn withdraw(&mut self, i: usize) -> Effect {
         self.line.retain(|waits| *waits != i);
         self.members[i].withdraw().await;
-        Outcome::Nothing
+        Effect::Nothing
     }
 
-    async fn evict(&mut self, i: usize, whom: &Whom) -> Outcome {
+    async fn evict(&mut self, i: usize, whom: &Whom) -> Effect {
         let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
         let evicted = store.expect_admin().evict(&name, whom).await.expect("an answer");
         // A token identifies a hold only within its lock: another lock may have the same token.
@@ -286,19 +286,19 @@ impl Run {
                 self.unsettled.insert(name.clone());
             }
         }
-        Outcome::Evicted(self.held(&name, &evicted))
+        Effect::Evicted(self.held(&name, &evicted))
     }
 
-    async fn inspect(&self, i: usize) -> Outcome {
+    async fn inspect(&self, i: usize) -> Effect {
         let name = &self.members[i].claim.name;
         let state = self.members[i].store().expect_admin().inspect(name).await.expect("an answer");
-        Outcome::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
+        Effect::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
     }
 
     /// Stops renewing one of the holds until it is over. All others are renewed, and waiters look.
-    async fn die(&mut self, i: usize, told: &mut Vec<(usize, Outcome)>) -> Outcome {
+    async fn die(&mut self, i: usize, told: &mut Vec<(usize, Effect)>) -> Effect {
         let live: Vec<_> = (0..self.members.len()).filter(|i| self.members[*i].is_live()).collect();
-        let Some(&dying) = live.get(i % live.len().max(1)) else { return Outcome::Nothing };
+        let Some(&dying) = live.get(i % live.len().max(1)) else { return Effect::Nothing };
         self.dying = Some(dying);
         let start = self.time.now();
         while self.members[dying].is_shown().await {
@@ -311,10 +311,10 @@ impl Run {
         self.members[dying].end();
         self.unsettled.insert(self.members[dying].claim.name.clone());
         self.renew_and_look(told).await;
-        Outcome::Died
+        Effect::Died
     }
 
-    async fn renew_and_look(&mut self, told: &mut Vec<(usize, Outcome)>) {
+    async fn renew_and_look(&mut self, told: &mut Vec<(usize, Effect)>) {
         self.renew_all(told).await;
         let deadlines = self.deadlines();
         self.look(told).await;
@@ -322,7 +322,7 @@ impl Run {
     }
 
     /// Renews all holds that may need it, except the dying one.
-    async fn renew_all(&mut self, told: &mut Vec<(usize, Outcome)>) {
+    async fn renew_all(&mut self, told: &mut Vec<(usize, Effect)>) {
         self.note_if_late(&self.deadlines());
         for i in 0..self.members.len() {
             let (now, member) = (self.time.now(), &mut self.members[i]);
@@ -338,14 +338,14 @@ impl Run {
                 true => member.renewed = now,
                 false => {
                     member.end();
-                    told.push((i, Outcome::Lost));
+                    told.push((i, Effect::Lost));
                 }
             }
         }
     }
 
     /// Lets waiters look again, as clients do, until nothing changes.
-    async fn look(&mut self, told: &mut Vec<(usize, Outcome)>) {
+    async fn look(&mut self, told: &mut Vec<(usize, Effect)>) {
         let mut news = Vec::new();
         loop {
             let known = news.len();
