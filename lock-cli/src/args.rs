@@ -57,27 +57,27 @@ Examples:
 
 The command finds the lock's name in LEASEHOLD_NAME and the fencing token in LEASEHOLD_TOKEN. A
 resource that remembers the greatest token it has seen can refuse a holder that comes too late. Of
-several locks these are the name and the token of the first that was named, and LEASEHOLD_TOKENS has
-all of them, as a JSON object from name to token.
+several locks, these are the name and the token of the first name given. LEASEHOLD_TOKENS has all of
+them, as a JSON object from name to token.
 
-Several locks are acquired in the order of the bytes of their names, whatever order they are named
-in: so two runs never wait for each other. There is one wait for all.
+Several locks are acquired in the order of the bytes of their names, in whatever order they are
+given. So two runs never wait for each other. There is one wait for all.
 
-With --limit the command finds its slot in LEASEHOLD_SLOT, which nobody else has meanwhile: with
-commas if it took several, and of several locks that of the first that was named. All users of the
-lock have to say the same number: another one waits until those with the former number are gone, as
-after a deploy that changes it, and is wrong usage (64) at the end of its wait.
+With --limit the command finds its slot in LEASEHOLD_SLOT. No other run has that slot meanwhile.
+Several slots are separated by commas. Of several locks, the slots are those of the first name. All
+runs must give the same number N. A run with another number waits until the holders with the former
+number are gone, and is wrong usage (64) at the end of its wait.
 
 A wait for ever ends with 69 when the server has not answered for about 10 s. When a wait ends
 without the lock, the server is told, which takes 2 s at most.
 
 A run of `--once` is recorded if the command exits with 0. A run that fails, or that a signal told
-to stop, is not recorded, and may be started again. A server that is away is asked again while the
-lock is held. Exit code 73: the command exited with 0, but perhaps that was not recorded. Then a
-later run of the same KEY starts it again.
+to stop, is not recorded, and may be started again. If the server does not answer, the record is
+tried again while the lock is held. Exit code 73: the command exited with 0, but perhaps that was
+not recorded. Then a later run of the same KEY starts it again.
 
-A lock that cannot be given back stays for its TTL, which is told on stderr. With --strict the exit
-code is then 77 if the command exited with 0.
+A lock that cannot be given back stays for its TTL, as a message on stderr says. With --strict the
+exit code is then 77 if the command exited with 0.
 
 If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
 code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
@@ -95,17 +95,17 @@ Examples:
   exec 8> >(leasehold hold backup)             in bash: until exec 8>&-, or the end of the shell
   leasehold hold --json-lines                  locks as lines of its input ask for them
 
-Once it has the lock it prints a line of JSON: event (held), name, token, ttl_ms (how long the hold
-lasts if it is not renewed), slots, and tokens, an object from the name of each lock to its token. It
-renews the lock until its input ends, as when the program that started it ends or is killed. Then it
-gives the lock back, and exits with 0. Ctrl-C is left to that program.
+When it has the lock, it prints a line of JSON: event (held), name, token, ttl_ms (the time that the
+hold lasts without a renewal), slots, and tokens, an object from the name of each lock to its token.
+It renews the lock until its input ends, as when the program that started it ends or is killed. Then
+it gives the lock back, and exits with 0. Ctrl-C is left to that program.
 
 If the lock is lost, it prints a line with event (lost), name and reason, and exits with 76.
 
 With --json-lines each line of the input asks for a lock, or gives one back:
   {\"acquire\":\"stock:42\",\"id\":\"1\",\"wait_ms\":2000}
   {\"release\":\"1\"}
-Events have the id then, and tell also that a lock is busy or released.
+Each event then has the id. Further events say that a lock is busy or released.
 
 Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 the server does not answer, or
 refuses; 75 lock not acquired; 76 lock lost.";
@@ -119,12 +119,12 @@ The command finds the name in LEASEHOLD_NAME and the term in LEASEHOLD_TOKEN, wh
 than that of every leader before. Let it send the term with each write: a leader that was paused
 may still believe.
 
-When the leadership is lost, the command is ended as `run` ends it. After that, or after a command
-that failed, this is a candidate again, one second later. It ends when the command has ended well,
-when it was signalled, or when the command cannot be run.
+When the leadership is lost, leasehold ends the command as `run` does. One second later it is a
+candidate again, and so it is after a command that failed. It ends when the command has succeeded,
+after a signal, or when the command cannot be run.
 
-Exit codes: 0 if the command ended well; after a signal as `run`, 128 + n if signal n ended the
-command or the waiting; 126 and 127 if the command cannot be run or found; 64 usage; 69 the server
+Exit codes: 0 if the command succeeded; after a signal as `run`, 128 + n if signal n ended the
+command or the wait; 126 and 127 if the command cannot be run or found; 64 usage; 69 the server
 refuses.";
 
 const LEADER_EXAMPLES: &str = "\
@@ -167,9 +167,9 @@ Examples:
   leasehold release --force backup
   leasehold release --force encode --owner 1a2b3c4d      and keep the other holders
 
-The holder is not asked. It learns of the loss at its next renewal, and may write until then, or for longer
-if it is paused. A fence on the resource refuses its writes as soon as the next holder has advanced
-that fence, and not before.";
+The holder is not asked. It learns of the loss at its next renewal, and may write until then, or for
+longer if it is paused. A fence on the resource refuses its writes as soon as the next holder has
+advanced that fence, and not before.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -181,15 +181,16 @@ const BENCH_EXAMPLES: &str = "\
 Example:
   leasehold --url redis://10.0.0.5 bench --seconds 5
 
-The floor is one round trip: looking at a lock. It uses locks whose names begin with
-`leasehold-bench`, and runs once at a time.";
+The floor is one round trip: looking at a lock. The locks have names that begin with
+`leasehold-bench`, and only one bench runs at a time.";
 
 #[cfg(feature = "postgres")]
 const SCHEMA_EXAMPLES: &str = "\
 Example:
   leasehold schema postgres | psql app
 
-It may be run again. Where the user may create schemas, the first lock does it by itself.";
+The script may be run again. If the user may create schemas, the first client creates the schema by
+itself.";
 
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
