@@ -47,7 +47,7 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
         acquired = begin(&client, &names, wait, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
-    let Outcome { ended, mut unreleased, .. } = match acquired {
+    let WorkOutcome { ended, mut unreleased, .. } = match acquired {
         Ok(Begun::Held(guard)) => {
             let terms = Terms {
                 names: &names,
@@ -57,8 +57,8 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
             };
             hold(guard, &terms, &mut signals).await
         }
-        Ok(Begun::Done) => Outcome::of(Ok(Exit::Done)),
-        Err(failure) => Outcome::of(Err(failure)),
+        Ok(Begun::Done) => WorkOutcome::of(Ok(Exit::Done)),
+        Err(failure) => WorkOutcome::of(Err(failure)),
     };
     // After the loss of the only lock nothing is left to give back, and the server may not answer. In any other case
     // other locks may still be held, and a cancelled claim may still be granted.
@@ -121,7 +121,7 @@ pub(crate) struct Terms<'a> {
 }
 
 /// Outcome of the work under locks.
-pub(crate) struct Outcome {
+pub(crate) struct WorkOutcome {
     pub(crate) ended: Result<Exit, Failure>,
     /// True if a signal that asks to end was passed on to the command.
     pub(crate) asked_to_end: bool,
@@ -129,17 +129,21 @@ pub(crate) struct Outcome {
     pub(crate) unreleased: Vec<Unreleased>,
 }
 
-impl Outcome {
+impl WorkOutcome {
     fn of(ended: Result<Exit, Failure>) -> Self {
         Self { ended, asked_to_end: false, unreleased: Vec::new() }
     }
 }
 
 /// Runs the command, and releases the locks when it has ended.
-pub(crate) async fn hold(guard: MultiGuard, terms: &Terms<'_>, signals: &mut Signals) -> Outcome {
+pub(crate) async fn hold(
+    guard: MultiGuard,
+    terms: &Terms<'_>,
+    signals: &mut Signals,
+) -> WorkOutcome {
     match Held::start(guard, terms, signals) {
         Ok(held) => held.run(terms).await,
-        Err(failure) => Outcome::of(Err(failure)),
+        Err(failure) => WorkOutcome::of(Err(failure)),
     }
 }
 
@@ -172,21 +176,21 @@ impl<'a> Held<'a> {
         Ok(Self { guard, group, job, signals, grace: terms.work.grace, asked_to_end: false })
     }
 
-    async fn run(mut self, terms: &Terms<'_>) -> Outcome {
+    async fn run(mut self, terms: &Terms<'_>) -> WorkOutcome {
         match self.until_end().await {
             Ok(Ended::ByItself(status)) => self.finish(exit_of(status), terms).await,
             Ok(Ended::Lost) => {
-                Outcome { asked_to_end: self.asked_to_end, ..Outcome::of(Ok(Exit::Lost)) }
+                WorkOutcome { asked_to_end: self.asked_to_end, ..WorkOutcome::of(Ok(Exit::Lost)) }
             }
             Err(failure) => {
-                Outcome { asked_to_end: self.asked_to_end, ..Outcome::of(Err(failure)) }
+                WorkOutcome { asked_to_end: self.asked_to_end, ..WorkOutcome::of(Err(failure)) }
             }
         }
     }
 
     /// Records a successful run, and releases the locks, all at once. A loss that is found only now is reported,
     /// unless it came during the recording.
-    async fn finish(mut self, exit: Exit, terms: &Terms<'_>) -> Outcome {
+    async fn finish(mut self, exit: Exit, terms: &Terms<'_>) -> WorkOutcome {
         self.asked_to_end |= self.signals.has_asked_to_end().await;
         let guards = self.guard.into_guards();
         let run = terms.occurrence.filter(|_| exit == Exit::Command(0));
@@ -199,7 +203,7 @@ impl<'a> Held<'a> {
         };
         let (released, unreleased) = giving_back::all(guards, terms.store).await;
         let ended = recorded.and(released).map(|()| exit);
-        Outcome { ended, asked_to_end: self.asked_to_end, unreleased }
+        WorkOutcome { ended, asked_to_end: self.asked_to_end, unreleased }
     }
 
     /// Waits until the command has ended, by itself or because the lock is lost.

@@ -16,7 +16,7 @@ const LOOKS: usize = 5;
 const AT_ONCE: usize = 64;
 
 /// The state of a lock, as it was read.
-pub(crate) struct Seen {
+pub(crate) struct LockAsRead {
     /// The node of each hold, and the holder.
     pub(crate) holders: Vec<(String, Holder)>,
     waiters: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Seen {
 impl Store {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let session = self.sessions.common().await?;
-        let Seen { holders, waiters } = self.seen(&session, name).await?;
+        let LockAsRead { holders, waiters } = self.seen(&session, name).await?;
         let holders = holders.into_iter().map(|(_, holder)| holder);
         Ok(LockState::new(name.clone(), holders, Some(waiters)))
     }
@@ -35,7 +35,7 @@ impl Store {
         &self,
         session: &Session,
         name: &LockName,
-    ) -> Result<Seen, BackendError> {
+    ) -> Result<LockAsRead, BackendError> {
         let lock = self.root.lock(name);
         for _ in 0..LOOKS {
             let queue = self.fresh_queue(session, &lock).await?;
@@ -54,7 +54,7 @@ impl Store {
             if let Some(shown) = shown {
                 let holders: Vec<_> = shown.into_iter().flatten().collect();
                 let waiters = (queue.entries().len() - holders.len()) as u64;
-                return Ok(Seen { holders, waiters });
+                return Ok(LockAsRead { holders, waiters });
             }
         }
         Err(overtaken("the holders change too fast to be seen"))

@@ -52,7 +52,7 @@ struct Item {
 }
 
 /// A register, as read at a time of the server's clock.
-pub(crate) struct Seen {
+pub(crate) struct StoredRegister {
     pub(crate) register: Register,
     pub(crate) at: ClockReading,
     /// The server's number of this version of the item: 0 if the server does not number versions. `None` if there
@@ -81,17 +81,17 @@ impl Server {
         Ok(MutexGuard::map(connection, |connection| &mut connection.client))
     }
 
-    pub(crate) async fn read(&self, name: &LockName) -> Result<Seen, BackendError> {
+    pub(crate) async fn read(&self, name: &LockName) -> Result<StoredRegister, BackendError> {
         if let Some(seen) = self.get(&key(name)).await? {
             return Ok(seen);
         }
         let stats = self.client().await?.stats().await.map_err(failure(Outcome::NotApplied))?;
         let time = stats.get("time").and_then(|time| time.parse().ok());
         let time = time.ok_or_else(|| BackendError::refusal(BACKEND, "it tells no time"))?;
-        Ok(Seen { register: Register::new(name.clone()), at: reading(time), cas: None })
+        Ok(StoredRegister { register: Register::new(name.clone()), at: reading(time), cas: None })
     }
 
-    async fn get(&self, key: &str) -> Result<Option<Seen>, BackendError> {
+    async fn get(&self, key: &str) -> Result<Option<StoredRegister>, BackendError> {
         let flags = Some(&["v", "c", "t"][..]);
         let item = self.client().await?.meta_get(key, false, None, flags).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
@@ -107,7 +107,11 @@ impl Server {
     }
 
     /// Replaces the register that was read; returns false, and does nothing, if it has changed since.
-    pub(crate) async fn replace(&self, old: &Seen, new: Register) -> Result<bool, BackendError> {
+    pub(crate) async fn replace(
+        &self,
+        old: &StoredRegister,
+        new: Register,
+    ) -> Result<bool, BackendError> {
         let kept_until = old.at.now + Register::kept_for();
         let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
         let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
@@ -128,7 +132,7 @@ impl Server {
     }
 
     /// Returns all registers.
-    pub(crate) async fn all(&self) -> Result<Vec<Seen>, BackendError> {
+    pub(crate) async fn all(&self) -> Result<Vec<StoredRegister>, BackendError> {
         let mut all = Vec::new();
         for hash in self.told("lru_crawler metadump hash\r\n", LISTED).await? {
             all.extend(self.get(&format!("{PREFIX}{hash}")).await?);
@@ -175,10 +179,10 @@ async fn opened(address: String) -> Result<Client, Error> {
 
 /// The item has the time until which it is kept, and the server its remaining time: the difference is the
 /// server's time.
-fn seen(found: MetaValue) -> Option<Seen> {
+fn seen(found: MetaValue) -> Option<StoredRegister> {
     let Item { kept_until, register } = serde_json::from_slice(&found.data?).ok()?;
     let at = reading(kept_until.checked_sub(found.ttl_remaining?.try_into().ok()?)?);
-    Some(Seen { register, at, cas: found.cas })
+    Some(StoredRegister { register, at, cas: found.cas })
 }
 
 fn reading(seconds: u64) -> ClockReading {
