@@ -41,7 +41,8 @@ use tokio::time::timeout;
 use crate::protocol::message::Message;
 use crate::wire::batch::{self, Manner, Outcome, Outstanding, Request};
 use crate::wire::delivery::{Delivery, Reply};
-use crate::wire::socket::{self, Side, Socket};
+use crate::wire::opening;
+use crate::wire::socket::{Side, Socket};
 use crate::wire::together::Together;
 
 /// Longest time for opening a connection.
@@ -191,7 +192,7 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
         .set_response_timeout(Some(REPLY_LIMIT))
         .set_pipeline_buffer_size(BATCHES + 1);
     let by_tls = matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
-    let opened = timeout(CONNECT_LIMIT, socket::open(client, &config)).await;
+    let opened = timeout(CONNECT_LIMIT, opening::open(client, &config)).await;
     let opened = opened.unwrap_or_else(|_| Err(too_late()));
     let (mut driver, socket) =
         opened.map_err(|error| if by_tls { no_tls(error) } else { error })?;

@@ -6,6 +6,10 @@ mod delivery;
 pub(crate) mod key_events;
 pub(crate) mod link;
 pub(crate) mod node;
+mod opening;
 pub(crate) mod push;
 mod socket;
+#[cfg(test)]
+mod socket_tests;
+mod sync;
 mod together;
