@@ -19,7 +19,7 @@ use lock_core::{
 use crate::blocking::{blocking, on_own_thread};
 use crate::directory::{Directory, Queueing};
 use crate::fault::BACKEND;
-use crate::listener::Listener;
+use crate::listener::{Listener, refused};
 use crate::locked_file::LockTimeout;
 use crate::machine::Machine;
 use crate::path::FileSystem;
@@ -107,15 +107,22 @@ impl FileBackend {
         Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
     }
 
-    /// Acquires and releases a lock, as clients do.
+    /// Acquires a lock, waits for it, and gives it back, as clients do.
     async fn tried(&self, name: &str) -> Finding {
         let request = LockRequest::new(name).ttl(Duration::from_secs(1));
-        let Ok(claim) = request.claim() else {
+        let (Ok(holder), Ok(waiter)) = (request.claim(), request.claim()) else {
             return Finding::unknown("writes", "the prefix is too long for a probe", "shorten it");
         };
-        let taken = self.try_once(&claim, Queueing::No).await;
-        match taken.and(self.release(&claim.name, claim.owner).await) {
-            Ok(_) => Finding::good("writes", "a lock is taken and given back"),
+        let tried = async {
+            self.try_once(&holder, Queueing::No).await?;
+            let sockets = self.directory.sockets().clone();
+            blocking(move |_| sockets.bind().map_err(refused)).await?;
+            self.try_once(&waiter, Queueing::Polling).await?;
+            self.withdraw(&waiter.name, &[waiter.owner]).await?;
+            self.release(&holder.name, holder.owner).await
+        };
+        match tried.await {
+            Ok(_) => Finding::good("writes", "a lock is taken, waited for and given back"),
             Err(error) => Finding::risk(
                 "writes",
                 error.to_string(),

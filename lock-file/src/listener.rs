@@ -59,6 +59,6 @@ impl NotificationTransport for Listener {
 }
 
 /// The waiter polls, and the next waiter tries to listen again.
-fn refused(error: std::io::Error) -> BackendError {
+pub(crate) fn refused(error: std::io::Error) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, "cannot hear of grants", error)
 }

@@ -76,6 +76,12 @@ impl Sockets {
 
     /// Makes a socket for this process, and removes those of dead processes.
     pub(crate) fn bind(&self) -> io::Result<BoundSocket> {
+        self.bound().map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", self.folder.display()))
+        })
+    }
+
+    fn bound(&self) -> io::Result<BoundSocket> {
         self.create_folder()?;
         self.remove_dead()?;
         let name = Uuid::new_v4();

@@ -4,7 +4,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
 use lock_core::backend::Record;
-use lock_core::{Lease, Occurrence};
+use lock_core::{Health, Lease, Occurrence};
 
 use super::*;
 
@@ -58,6 +58,18 @@ async fn s3_a_directory_that_others_may_write_is_refused() {
             "{doctor:?}"
         );
     }
+}
+
+/// C31: the sockets of waiters are in a folder of their own.
+#[tokio::test]
+async fn c31_the_doctor_names_the_cause_why_nobody_can_wait() {
+    let home = tempdir().expect("a directory");
+    let lock = FileBackend::open(home.path()).expect("opens");
+    fs::write(home.path().join("waiters"), "no folder").expect("a file");
+    let findings = lock.doctor("").await.expect("findings");
+    let writes = findings.iter().find(|finding| finding.check == "writes").expect("it tries");
+    assert_eq!(writes.health, Health::Risk, "{writes}");
+    assert!(writes.seen.contains("waiters"), "{writes}");
 }
 
 #[test]
