@@ -41,6 +41,43 @@ async fn c22_a_store_that_went_back_in_time_is_refused() {
     }
 }
 
+/// A backup that is restored as the documentation of etcd says begins a new cluster, at the revision of the backup. The
+/// clients from before are refused, also when its revision is ahead again, and new ones get greater tokens.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_restored_backup_is_a_new_cluster_with_greater_tokens() {
+    let mut server = EtcdServer::start().await;
+    let before = client(&server.url()).await;
+    let guard = held(&before, "held").await;
+    let (data, backup) = (server.folder().join("data"), server.folder().join("backup"));
+    let (data, backup) = (data.to_str().expect("a path"), backup.to_str().expect("a path"));
+    server.ctl(&["snapshot", "save", backup]);
+    let forgotten = held(&before, "forgotten").await;
+    server.kill();
+    fs::remove_dir_all(data).expect("its data");
+    server.ctl(&[
+        "snapshot",
+        "restore",
+        backup,
+        "--data-dir",
+        data,
+        "--initial-cluster-token",
+        "b",
+    ]);
+    server.restart().await;
+    for i in 0..50 {
+        server.ctl(&["put", "filler", &i.to_string()]);
+    }
+    let refused = before.acquire(patient("b").wait(Wait::AtMost(Duration::from_secs(5)))).await;
+    let Err(error @ LockError::Backend { .. }) = refused else { panic!("{refused:?}") };
+    assert!(shown(&error).contains("another cluster"), "{error:?}");
+    let after = held(&client(&server.url()).await, "b").await;
+    assert!(after.token() > forgotten.token(), "{} after {}", after.token(), forgotten.token());
+    released(after).await;
+    for guard in [guard, forgotten] {
+        timeout(LIMIT * 3, guard.lost()).await.expect("the loss is told");
+    }
+}
+
 /// A member of another cluster in the URL, which is asked when the known member fails, grants nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_member_of_another_cluster_is_refused() {

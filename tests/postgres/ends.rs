@@ -366,3 +366,19 @@ async fn c08_a_session_that_is_silent_is_given_up() {
     assert_eq!(reason, LostReason::Disconnected);
     assert!(took < GRACE + SLACK, "told after {took:?}");
 }
+
+/// A client waits outside the server: no statement of an application waits for it, and the log has no line of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_waiter_delays_no_statement_of_the_application() {
+    let settings = ["log_lock_waits=on", "deadlock_timeout=100ms"];
+    let server = PostgresServer::start_with(&settings).await;
+    let (holder, waiter, name) =
+        (ends(&server.url()).await, ends(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    server.psql("CREATE TABLE stock (item int)");
+    server.psql("CREATE INDEX CONCURRENTLY ON stock (item)");
+    released(guard).await;
+    released(served(waiting).await).await;
+    assert!(!server.log().contains("on advisory lock"), "{}", server.log());
+}

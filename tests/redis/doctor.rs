@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use crate::access::RIGHTS;
+use crate::losses::no_snapshot_succeeds;
 use crate::rights::user_without;
 use crate::support::{LIMIT, client};
 
@@ -159,19 +160,21 @@ async fn c31_each_command_that_a_user_may_not_run_is_named() {
 async fn c31_what_keeps_a_server_from_writing_is_named() {
     let server = RedisServer::start_with(&SAFE).await;
     let client = client(&server.url()).await;
-    for (setting, value, code) in
-        [("maxmemory", "1", "OOM"), ("min-replicas-to-write", "1", "NOREPLICAS")]
-    {
-        server.cli(&["CONFIG", "SET", setting, value]);
-        let findings = client.admin().doctor().await.expect("an answer");
+    let findings = async || client.admin().doctor().await.expect("an answer");
+    let is_named = async |code| {
+        let findings = findings().await;
         let writes = findings.iter().find(|finding| finding.check == "writes").expect(code);
         assert!(writes.health == Health::Risk && writes.seen.contains(code), "{writes}");
         assert!(findings.iter().any(|finding| finding.check == "persistence"), "{findings:?}");
+    };
+    for (setting, code) in [("maxmemory", "OOM"), ("min-replicas-to-write", "NOREPLICAS")] {
+        server.cli(&["CONFIG", "SET", setting, "1"]);
+        is_named(code).await;
         server.cli(&["CONFIG", "SET", setting, "0"]);
     }
-    assert!(
-        client.admin().doctor().await.expect("an answer").iter().all(|one| one.check != "writes")
-    );
+    assert!(findings().await.iter().all(|one| one.check != "writes"));
+    no_snapshot_succeeds(&server).await;
+    is_named("MISCONF").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

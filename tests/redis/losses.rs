@@ -37,6 +37,17 @@ fn user(server: &RedisServer) -> String {
 }
 
 /// C8: the error of a loss names the operator's act on the server or the user, and the remedy.
+/// Keeps the server from writing snapshots, so that it refuses writes.
+pub(crate) async fn no_snapshot_succeeds(server: &RedisServer) {
+    done(server, &["CONFIG", "SET", "save", "3600 1"]);
+    remove_dir_all(server.folder()).expect("a folder");
+    server.cli(&["BGSAVE"]);
+    eventually("the snapshot fails", LIMIT, async || {
+        server.cli(&["INFO", "persistence"]).text().contains("rdb_last_bgsave_status:err")
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_each_cause_of_a_loss_reads_differently() {
     let server = RedisServer::start().await;
@@ -58,16 +69,7 @@ async fn c08_each_cause_of_a_loss_reads_differently() {
     });
     let demoted = demoted.await;
     done(&server, &["REPLICAOF", "NO", "ONE"]);
-    let full = loss_by(server.url(), async || {
-        done(&server, &["CONFIG", "SET", "save", "3600 1"]);
-        remove_dir_all(server.folder()).expect("a folder");
-        server.cli(&["BGSAVE"]);
-        eventually("the snapshot fails", LIMIT, async || {
-            server.cli(&["INFO", "persistence"]).text().contains("rdb_last_bgsave_status:err")
-        })
-        .await;
-    });
-    let full = full.await;
+    let full = loss_by(server.url(), async || no_snapshot_succeeds(&server).await).await;
     let mut told = HashSet::new();
     for (error, part) in [
         (revoked, "+evalsha"),

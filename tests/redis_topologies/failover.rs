@@ -35,6 +35,9 @@ pub(crate) trait Replicated {
     /// Cuts off the replicas of the first server.
     fn cut_replicas_off(&self);
 
+    /// Lets a replica of the first server, which is healthy, take its place.
+    async fn fail_over(&self);
+
     /// Waits until another server has the lock `name`.
     async fn until_replaced(&self, name: &str);
 
@@ -68,6 +71,10 @@ impl Replicated for RedisCluster {
 
     fn cut_replicas_off(&self) {
         self.cut_replicas_off(0);
+    }
+
+    async fn fail_over(&self) {
+        self.fail_over(0);
     }
 
     async fn until_replaced(&self, name: &str) {
@@ -107,6 +114,10 @@ impl Replicated for RedisSentinels {
         self.cut_replicas_off(0);
     }
 
+    async fn fail_over(&self) {
+        self.fail_over().await;
+    }
+
     async fn until_replaced(&self, _name: &str) {
         self.until_replaced(0).await;
     }
@@ -129,6 +140,7 @@ macro_rules! failover_tests {
     ($servers:ty) => {
         failover_tests! { $servers:
             a_hold_and_its_waiter_outlive_their_primary
+            a_hold_and_its_waiter_outlive_a_planned_failover
             c22_tokens_grow_past_what_a_failover_forgot
             c22_a_failover_under_load_repeats_no_token
             s4_a_sale_of_processes_is_exact
@@ -165,6 +177,24 @@ pub(crate) async fn a_hold_and_its_waiter_outlive_their_primary<R: Replicated>()
     servers.first().restart().await;
     servers.until_whole().await;
     guard.extend(MINUTE * 2).await.expect("it is held");
+    released(guard).await;
+    let next = served(waiting).await;
+    assert!(next.token() > token, "{} after {token}", next.token());
+    released(next).await;
+}
+
+/// The former primary lives on as a replica, to which both clients are connected.
+pub(crate) async fn a_hold_and_its_waiter_outlive_a_planned_failover<R: Replicated>() {
+    let mut servers = R::start().await;
+    let url = servers.url();
+    let (holder, waiter, name) = (client(&url).await, client(&url).await, servers.name());
+    let guard = held(&holder, &name).await;
+    let token = guard.token();
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    replicated(servers.first(), &name, R::REPLICAS);
+    servers.fail_over().await;
+    servers.until_replaced(&name).await;
+    guard.extend(MINUTE * 2).await.expect("it is held, at its new primary");
     released(guard).await;
     let next = served(waiting).await;
     assert!(next.token() > token, "{} after {token}", next.token());

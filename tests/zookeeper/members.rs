@@ -1,8 +1,10 @@
 //! Members that die, stand still, or cannot be reached any more.
 
+use std::time::Duration;
+
 use leasehold::{LockGuard, LockRequest, LostReason, Wait, connect};
 use lock_testkit::{Mode, Proxy, eventually};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::servers::{SHORT_TTL, disturbed, three_members};
 use crate::support::{
@@ -54,6 +56,26 @@ async fn members_that_stand_still_cost_no_hold() {
         })
         .await;
     }
+    released(guard).await;
+}
+
+/// C22: a leader that goes on after longer than the TTL has seen none of the renewals meanwhile, and ends no hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_leader_that_goes_on_ends_no_hold() {
+    let ensemble = disturbed().await;
+    let (holder, other) = (client(&ensemble.url()).await, client(&ensemble.url()).await);
+    let (name, ttl) = (fresh_name(), Duration::from_secs(8));
+    let guard = holder.acquire(LockRequest::new(&name).ttl(ttl)).await.expect("a free lock");
+    let leader = &ensemble.members()[ensemble.leader().await];
+    leader.stop();
+    sleep(ttl + Duration::from_secs(2)).await;
+    leader.cont();
+    eventually("it serves", LIMIT, async || {
+        leader.ask("isro").await.is_ok_and(|said| said == "rw")
+    })
+    .await;
+    eventually("it is extended", LIMIT, async || guard.extend(ttl).await.is_ok()).await;
+    assert!(other.try_acquire(&name).await.expect("an answer").is_none(), "two holders");
     released(guard).await;
 }
 

@@ -127,6 +127,16 @@ impl RedisCluster {
         found.expect("just seen")
     }
 
+    /// Lets the replica of a healthy primary take its place (`CLUSTER FAILOVER`). The former primary becomes a
+    /// replica.
+    ///
+    /// # Panics
+    /// If the replica refuses.
+    pub fn fail_over(&self, primary: usize) {
+        let reply = self.servers[PRIMARIES + primary].cli(&["CLUSTER", "FAILOVER"]);
+        assert_eq!(reply.to_string(), "OK");
+    }
+
     /// Waits until all servers run, and agree that the cluster is complete and each primary has its replica.
     ///
     /// # Panics

@@ -1,6 +1,8 @@
 //! A healthy primary that is replaced, and stays a primary for its clients: for some seconds after each planned
 //! failover, and longer if it is cut off from the sentinels.
 
+use std::time::Duration;
+
 use leasehold::LockClient;
 use leasehold::admin::{Finding, Health};
 use lock_testkit::{RedisSentinels, RedisServer, eventually};
@@ -129,6 +131,12 @@ async fn a_hiccup_while_the_sentinels_are_away_costs_no_hold() {
     sentinels.servers()[0].cli(&["CLIENT", "KILL", "TYPE", "normal"]);
     eventually("it is opened again", LIMIT, async || guard.extend(MINUTE * 2).await.is_ok()).await;
     assert!(sentinels.servers()[0].cli(&["PTTL", &name]).integer() > 60_000);
+    sentinels.servers()[0].stop();
+    let leaves = client.acquire(patient(&fresh_name()));
+    let left = tokio::time::timeout(Duration::from_millis(50), leaves).await;
+    assert!(left.is_err(), "the server answers nothing: {left:?}");
+    sentinels.servers()[0].cont();
+    guard.extend(MINUTE).await.expect("it is held");
     sentinels.server(0).restart().await;
     for _ in 0..3 {
         let request = patient(&fresh_name()).wait(leasehold::Wait::AtMost(MINUTE / 60));

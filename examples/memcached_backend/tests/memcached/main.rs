@@ -5,6 +5,13 @@
 mod cache;
 mod conformance;
 mod faults;
+mod histories;
 mod joins_in;
 mod races;
 mod server;
+
+/// The workers of histories, which are processes of this program.
+#[test]
+fn child_role() {
+    lock_testkit::child::run(async |_| lock_testkit::chaos::play::<histories::Histories>().await);
+}
