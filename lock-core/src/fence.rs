@@ -1,11 +1,11 @@
 //! The side of the resource: refuses tokens that are older than the newest seen.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 
 use crate::model::{FenceError, FencingToken};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts the tokens that fences refused. It has no label: a fence knows no lock.
 #[cfg(feature = "metrics")]

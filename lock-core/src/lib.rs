@@ -44,6 +44,7 @@ mod memory;
 mod model;
 mod primitives;
 mod reentrance;
+mod sync;
 
 /// Helps to test code that uses locks.
 pub mod testing {

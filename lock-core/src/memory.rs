@@ -3,7 +3,7 @@
 mod watchers;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
@@ -20,6 +20,7 @@ use crate::model::{
     RecordedRun, Renewal, Renewals, Reservation, ServerTime, Slots, SystemClock, TokenDurability,
     Ttl, Wakeup, Whom,
 };
+use crate::sync::{Mutex, MutexGuard};
 
 /// Locks within one process: for tests, and for programs of a single process. It is also the model for the tests of
 /// the other backends.

@@ -129,7 +129,7 @@ impl<T: NotificationTransport> Notifications<T> {
     /// No connection yet.
     pub fn new(transport: T) -> Self {
         let waiters = Waiters { by_owner: HashMap::default(), used_at: Instant::now() };
-        let (waiters, state) = (Mutex::new(waiters), watch::Sender::new(State::Closed));
+        let (waiters, (state, _)) = (Mutex::new(waiters), watch::channel(State::Closed));
         Self { shared: Arc::new(Shared { transport, waiters, state }), task: Mutex::default() }
     }
 

@@ -1,10 +1,11 @@
 //! Wakes one waiting claim.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
 use super::answers::Grant;
+use crate::sync::Mutex;
 
 /// Wakes one waiting claim. A backend keeps it for as long as the claim is queued.
 ///

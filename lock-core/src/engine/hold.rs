@@ -2,17 +2,18 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, timeout};
 
 use super::telemetry::Telemetry;
 use crate::model::{
     AtLeast, BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId,
     Renewal, Ttl, random,
 };
+use crate::sync::{Mutex, MutexGuard};
 
 /// Delay before the renewal of a grant for less than was asked.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
@@ -172,12 +173,7 @@ impl Hold {
                 return reason;
             }
             // C9: the deadline has a timer of its own, which no request can delay.
-            let left = self.remaining();
-            tokio::select! {
-                biased;
-                () = over => {}
-                () = sleep(left) => {}
-            }
+            drop(timeout(self.remaining(), over).await);
         }
     }
 

@@ -2,8 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
@@ -16,6 +15,8 @@ use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
 use crate::model::{AtLeast, BackendError, LockName, OwnerId};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Most cleanups that begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
@@ -164,7 +165,7 @@ impl Janitor {
             lanes: Mutex::default(),
             arrived: Notify::new(),
             burst: Semaphore::new(BURST),
-            unfinished: Arc::default(),
+            unfinished: Arc::new(watch::channel(Unfinished::default()).0),
             closed: AtomicBool::new(false),
         }
     }

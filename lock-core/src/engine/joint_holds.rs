@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 
 use tokio::sync::Notify;
 
 use crate::model::{Kind, LockName, Reentrance};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The holds that requests of one [`Reentrance`] share, by lock (C43).
 ///

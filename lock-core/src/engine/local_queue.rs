@@ -1,13 +1,14 @@
 //! One place on the server for many waiters of one process.
 
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use foldhash::HashMap;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::model::LockName;
+use crate::sync::{Mutex, MutexGuard};
 
 /// The line of this client's waiters for each name: only its head asks the server (C26).
 ///

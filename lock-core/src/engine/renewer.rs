@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -17,6 +16,8 @@ use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, MutexGuard};
 
 /// Most holds renewed in one call to the backend. Ten thousand holds are then a hundred requests, and one request
 /// does not keep a server from its other clients for long.
@@ -74,7 +75,7 @@ pub(crate) struct AlreadyRegistered;
 impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
-        let ran_at = watch::Sender::new(Instant::now());
+        let (ran_at, _) = watch::channel(Instant::now());
         Self { backend, clock, registry, changed, has_run, ran_at }
     }
 

@@ -1,7 +1,6 @@
 //! State shared by the clones and guards of one client. It owns everything that changes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -31,6 +30,8 @@ use crate::model::{
     AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
     Wait,
 };
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicBool, Ordering};
 
 /// Parts of a successful acquisition.
 #[derive(Debug)]
@@ -69,7 +70,7 @@ impl Shared {
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
         let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
         let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
-        let (tasks, closed) = (Mutex::default(), watch::Sender::new(false));
+        let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
             backend,
             options,

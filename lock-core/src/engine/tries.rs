@@ -1,11 +1,12 @@
 //! One request on its way to the server for many tries of one process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use foldhash::HashMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::model::{Contention, LockName};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The tries of this client in flight, by name: one at a time asks the server, and its answer serves others.
 ///

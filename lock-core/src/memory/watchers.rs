@@ -18,7 +18,8 @@ impl Watchers {
     /// Adds an observer, which receives the changes of a lock from now on.
     pub(super) fn add(&mut self, name: &LockName) -> Changes {
         self.by_name.retain(|_, watchers| watchers.receiver_count() > 0);
-        let told = self.by_name.entry(name.clone()).or_default().subscribe();
+        let told =
+            self.by_name.entry(name.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
         Box::pin(stream::unfold(told, async |mut told| {
             told.changed().await.ok()?;
             Some(((), told))

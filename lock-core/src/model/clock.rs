@@ -1,7 +1,6 @@
 //! The holder's clock: it never steps back, and it counts the time of a suspend.
 
 use std::fmt;
-use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::suspend::{Resumes, slept};
+use crate::sync::Mutex;
 
 /// A point on the holder's own clock.
 ///
@@ -124,7 +124,7 @@ pub struct FakeClock {
 impl FakeClock {
     /// Returns a clock that stands still.
     pub fn new() -> Self {
-        Self { now: Mutex::new(SystemClock.now()), moved: watch::Sender::new(()) }
+        Self { now: Mutex::new(SystemClock.now()), moved: watch::channel(()).0 }
     }
 
     /// Lets `span` go by with the machine awake.

@@ -50,7 +50,7 @@ mod platform {
                 LazyLock::new(|| watch_for_resume().ok());
             let mut resumed = RESUMED.clone();
             if let Some(resumed) = &mut resumed {
-                resumed.mark_unchanged();
+                drop(resumed.borrow_and_update());
             }
             Self(resumed)
         }

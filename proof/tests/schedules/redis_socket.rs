@@ -95,7 +95,7 @@ async fn ask(socket: &Socket, side: Side, wire: &Wire) {
 /// Explores a caller that is alone beside a task with so many batches. With `leaves`, a caller before it asks, and
 /// leaves after its first poll.
 fn caller_beside_task(batches: usize, leaves: bool) {
-    explore(move || {
+    explore(2_000, move || {
         let wire = Arc::new(Wire::default());
         let moves = wire.clone();
         let bytes = poll_fn(move |cx| moves.move_bytes(cx)).boxed();
