@@ -1,4 +1,4 @@
-//! Which side moves the bytes, and which is woken, in chosen orders.
+//! Tests the choice of the side that moves the bytes, and its wake-ups, in chosen orders.
 
 use std::future::poll_fn;
 use std::pin::pin;

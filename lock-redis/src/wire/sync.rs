@@ -1,4 +1,4 @@
-//! What threads share in [`socket`](super::socket), which the schedules of lock-proof run with types of their own.
+//! The types that threads share in [`socket`](super::socket), for which the schedules of lock-proof have types of their own.
 
 pub(super) use std::sync::{Mutex, MutexGuard};
 

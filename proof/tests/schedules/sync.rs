@@ -1,4 +1,4 @@
-//! What threads share, as types at which the schedule may change to another thread.
+//! The types that threads share, at whose use the schedule may change to another thread.
 
 use std::task::Waker;
 
