@@ -73,50 +73,58 @@ pub(crate) fn classify(error: Error) -> BackendError {
         return lease_gone();
     }
     if is_stale_login(&error) {
-        let context = "the server has forgotten our login";
-        return BackendError::transient(BACKEND, Outcome::NotApplied, context, source);
+        return for_now("the server has forgotten our login", source);
     }
-    let Error::GRpcStatus(status) = &error else {
-        return classify_local(&error, source);
-    };
-    match i32::from(status.code()) {
-        code::PERMISSION_DENIED if status.message().contains("permission denied") => {
+    match &error {
+        Error::GRpcStatus(status) => {
+            classify_status(i32::from(status.code()), status.message(), source)
+        }
+        _ => classify_local(&error, source),
+    }
+}
+
+fn classify_status(code: i32, message: &str, source: String) -> BackendError {
+    let for_good =
+        |outcome, context, source| BackendError::permanent(BACKEND, outcome, context, source);
+    match code {
+        code::PERMISSION_DENIED if message.contains("permission denied") => {
             let context = "the user lacks rights: it needs to read and write the keys below the \
                            root";
-            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+            for_good(Outcome::NotApplied, context, source)
         }
         code::RESOURCE_EXHAUSTED => {
-            let context = "the server takes no more writes now: check its space and its alarms";
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+            for_now("the server takes no more writes now: check its space and its alarms", source)
         }
         code::UNAUTHENTICATED
         | code::INVALID_ARGUMENT
         | code::FAILED_PRECONDITION
         | code::PERMISSION_DENIED
-            if is_about_login(status.message()) =>
+            if is_about_login(message) =>
         {
             let context = "the server wants other credentials: check user and password";
-            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
+            for_good(Outcome::NotApplied, context, source)
         }
         code if is_answer(code) => {
-            let context = "the server reports an error";
-            BackendError::permanent(BACKEND, Outcome::Unknown, context, source)
+            for_good(Outcome::Unknown, "the server reports an error", source)
         }
         _ if never_left(&source) => unreachable(source),
-        _ if status.message().contains("learner") => {
-            let context =
-                "the member is a learner, which grants no locks: name the members that vote";
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
-        }
-        _ if status.message().contains("no leader") => {
-            let context = "the cluster has no leader: most members are down or cut off";
-            BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+        _ if message.contains("learner") => for_now(
+            "the member is a learner, which grants no locks: name the members that vote",
+            source,
+        ),
+        _ if message.contains("no leader") => {
+            for_now("the cluster has no leader: most members are down or cut off", source)
         }
         _ => match misunderstanding(&source) {
-            Some(context) => BackendError::transient(BACKEND, Outcome::NotApplied, context, source),
+            Some(context) => for_now(context, source),
             None => no_word(source),
         },
     }
+}
+
+/// Returns the error of a request that was not applied, and may succeed later.
+fn for_now(context: &'static str, source: String) -> BackendError {
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
 fn classify_local(error: &Error, source: String) -> BackendError {

@@ -148,22 +148,7 @@ impl Reader {
                 self.history.calls.push(Call { who, name, what, bound, called: at, answer });
             }
             ["grant", call, kind, token, slots] => {
-                let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
-                asked.answer = Some((at, owned("granted")));
-                let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(owned).collect();
-                self.holds.insert(key(call)?, self.history.holds.len());
-                self.history.holds.push(Hold {
-                    who: owned(who),
-                    name: asked.name.clone(),
-                    kind: owned(kind),
-                    slots,
-                    token: token.parse().ok()?,
-                    called: asked.called,
-                    granted: at,
-                    believed: at,
-                    ending: at,
-                    is_attached: asked.what == "attach",
-                });
+                self.granted(at, key(call)?, kind, token, slots)?
             }
             ["failed", call, why] => {
                 let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
@@ -188,40 +173,79 @@ impl Reader {
                 let hold = *self.holds.get(&key(call)?)?;
                 self.history.runs.push((hold, owned(occurrence)));
             }
-            ["operation", number, name, what, token, value] => {
-                let act = match *what {
-                    "advance" => Act::Advance(token.parse().ok()?),
-                    "read" => Act::Read,
-                    _ => Act::Write(token.parse().ok()?, value.parse().ok()?),
-                };
-                let all = self.history.operations.entry(owned(name)).or_default();
-                self.operations.insert(key(number)?, (owned(name), all.len()));
-                all.push(Operation { who: owned(who), act, called: at, returned: None });
-            }
+            ["operation", number, of @ ..] => self.operation(at, key(number)?, of)?,
             ["returned", number, outcome, value] => {
-                let (name, place) = self.operations.get(&key(number)?)?;
-                let operation = &mut self.history.operations.get_mut(name)?[*place];
-                operation.returned = match (*outcome, operation.act) {
-                    ("ok", Act::Read) => Some((at, Outcome::Value(value.parse().ok()?))),
-                    ("ok", _) => Some((at, Outcome::Done)),
-                    ("stale", _) => Some((at, Outcome::Stale)),
-                    ("never", _) => Some((at, Outcome::Never)),
-                    _ => None,
-                };
+                self.returned(at, &key(number)?, outcome, value)?;
             }
-            // The name of a store may have spaces.
+            ["stall", from] => {
+                let stalls = self.history.stalls.entry(owned(who)).or_default();
+                stalls.push((from.parse().ok()?, at));
+            }
+            _ => self.fault(at, event)?,
+        }
+        Some(())
+    }
+
+    fn granted(&mut self, at: u64, key: Key, kind: &str, token: &str, slots: &str) -> Option<()> {
+        let asked = &mut self.history.calls[*self.calls.get(&key)?];
+        asked.answer = Some((at, "granted".to_owned()));
+        let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(str::to_owned).collect();
+        let hold = Hold {
+            who: key.0.clone(),
+            name: asked.name.clone(),
+            kind: kind.to_owned(),
+            slots,
+            token: token.parse().ok()?,
+            called: asked.called,
+            granted: at,
+            believed: at,
+            ending: at,
+            is_attached: asked.what == "attach",
+        };
+        self.holds.insert(key, self.history.holds.len());
+        self.history.holds.push(hold);
+        Some(())
+    }
+
+    /// Reads the call of an operation on a register.
+    fn operation(&mut self, at: u64, key: Key, of: &[&str]) -> Option<()> {
+        let [name, what, token, value] = of else { return None };
+        let act = match *what {
+            "advance" => Act::Advance(token.parse().ok()?),
+            "read" => Act::Read,
+            _ => Act::Write(token.parse().ok()?, value.parse().ok()?),
+        };
+        let all = self.history.operations.entry((*name).to_owned()).or_default();
+        all.push(Operation { who: key.0.clone(), act, called: at, returned: None });
+        self.operations.insert(key, ((*name).to_owned(), all.len() - 1));
+        Some(())
+    }
+
+    /// Reads the end of an operation on a register.
+    fn returned(&mut self, at: u64, key: &Key, outcome: &str, value: &str) -> Option<()> {
+        let (name, place) = self.operations.get(key)?;
+        let operation = &mut self.history.operations.get_mut(name)?[*place];
+        operation.returned = match (outcome, operation.act) {
+            ("ok", Act::Read) => Some((at, Outcome::Value(value.parse().ok()?))),
+            ("ok", _) => Some((at, Outcome::Done)),
+            ("stale", _) => Some((at, Outcome::Stale)),
+            ("never", _) => Some((at, Outcome::Never)),
+            _ => None,
+        };
+        Some(())
+    }
+
+    /// Reads the start or the end of a fault. The name of a store may have spaces.
+    fn fault(&mut self, at: u64, event: &[&str]) -> Option<()> {
+        match event {
             ["begins", name, whom @ .., loses] => {
-                let (name, whom, loses) = (owned(name), whom.join(" "), *loses == "true");
+                let (name, whom, loses) = ((*name).to_owned(), whom.join(" "), *loses == "true");
                 let struck = Struck { name, whom, loses, began: at, ended: u64::MAX };
                 self.history.faults.push(struck);
             }
             ["ends", name, whom @ ..] => {
                 let (whom, mut faults) = (whom.join(" "), self.history.faults.iter_mut().rev());
                 faults.find(|fault| fault.name == *name && fault.whom == whom)?.ended = at;
-            }
-            ["stall", from] => {
-                let stalls = self.history.stalls.entry(owned(who)).or_default();
-                stalls.push((from.parse().ok()?, at));
             }
             _ => {}
         }
