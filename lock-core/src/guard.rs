@@ -1,19 +1,20 @@
 //! A hold that is renewed, and released when it is dropped.
 
+mod ending;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::backend::{Recording, Release, Reservation, Reserved, TokenRange};
+use crate::backend::Recording;
 use crate::engine::{
-    Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Registration, Shared, Succession,
-    is_worth_passing, while_held,
+    Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Shared, Succession, while_held,
 };
 use crate::model::{
-    BackendError, FencingToken, Kind, Lease, LockError, LockName, LostReason, Moment, Occurrence,
-    Record, Ttl,
+    BackendError, FencingToken, Kind, LockError, LockName, LostReason, Moment, Occurrence, Record,
+    Ttl,
 };
 
 /// A lock that is held.
@@ -269,222 +270,6 @@ impl LockGuard {
                 let Record { name, occurrence, .. } = record;
                 Err(LockError::Unrecorded { name, occurrence, source })
             }
-        }
-    }
-
-    /// Ends the hold, and reports if it lasted until now (C47).
-    ///
-    /// `Ok` means that nobody else held the lock while the work was done, as far as this side and the server know; a
-    /// [`Fence`](crate::Fence) decides. This returns once the server has answered, or at once if the lock
-    /// [passes](crate::ClientOptions::local_hand_off) to the next task of this client. **A server that does not
-    /// answer, or refuses, is no error of the work**: the hold lasted. The janitor goes on with the release, and the
-    /// TTL ends the hold at the latest. A warning of `tracing` reports a lock that could not be released: at once if
-    /// the server refuses, else when the janitor gives up. Use [`release_confirmed`](Self::release_confirmed) if you
-    /// need the server's own answer.
-    ///
-    /// If other guards share the hold ([`Reentrance`](crate::Reentrance)), the hold goes on, and the result is the
-    /// same.
-    ///
-    /// # Errors
-    /// [`LockError::Lost`] if the hold was over before the call: its work may have overlapped with another holder.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the janitor releases the lock.
-    ///
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
-    /// # use lock_core::{LockClient, LockError, LostReason, MemoryBackend};
-    /// # let locks = LockClient::new(MemoryBackend::new());
-    /// let guard = locks.acquire("nightly").await?;
-    /// locks.admin().evict("nightly").await?;
-    /// let ended = guard.release().await;
-    /// assert!(matches!(ended, Err(LockError::Lost { reason: LostReason::Evicted, .. })));
-    /// # Ok(()) }
-    /// ```
-    pub async fn release(mut self) -> Result<(), LockError> {
-        // A known loss needs no answer of the server: the drop cleans up.
-        self.hold.error_if_lost()?;
-        if !self.is_last() || self.pass_on() {
-            return Ok(());
-        }
-        let (shared, hold) = (self.shared.clone(), self.hold.clone());
-        let reservation = self.reservation();
-        match self.end(reservation).await {
-            // Once the lease has expired, "not held" may be a normal end.
-            Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
-                Err(hold.lost_error(LostReason::Evicted))
-            }
-            // A failed release is no error of the work. `tracing` reports it.
-            Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
-        }
-    }
-
-    /// Ends the hold, and returns the server's own answer: if there was a hold of ours to end.
-    ///
-    /// The lock is not held from the call on (C11). This is for operators and tests; [`release`](Self::release)
-    /// returns what the work needs.
-    ///
-    /// # Errors
-    /// - [`LockError::Backend`] if the server did not answer within the request time-out. The janitor goes on with
-    ///   the release, and the TTL ends the hold at the latest.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
-    ///
-    /// # Cancel safety
-    /// If the future is dropped, the janitor releases the lock.
-    pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
-        self.error_unless_last()?;
-        self.end(None).await
-    }
-
-    /// Ends the hold on the server, or passes it on under tokens that the server reserves.
-    async fn end(self, reservation: Option<Reservation>) -> Result<Release, LockError> {
-        // A shutdown waits until this value is dropped. `guard` is dropped before it, so the janitor has counted
-        // the remains of the guard by then.
-        let _in_flight = self.shared.janitor.begin();
-        let mut guard = self;
-        if guard.stop_holding().is_superseded() {
-            return Ok(Release::NotHeld);
-        }
-        let (yielded, is_plain) = match &reservation {
-            Some(asked) => (asked.yields, false),
-            None => (false, true),
-        };
-        match guard.shared.release(&guard.hold.lease(), reservation).await {
-            Ok(Reserved::Tokens(tokens)) => {
-                guard.pass_under(tokens, yielded);
-                Ok(Release::Released)
-            }
-            Ok(Reserved::Ended(release)) => {
-                guard.shared.telemetry.given_back(guard.name(), release);
-                if let Some(mut claim) = guard.claim.take() {
-                    claim.ended();
-                }
-                Ok(release)
-            }
-            Err(error) => {
-                guard.release_failed(&error, is_plain);
-                Err(error)
-            }
-        }
-    }
-
-    /// Reports a failed release. The janitor repeats it, unless the server permanently refused the request that the
-    /// janitor would send.
-    fn release_failed(&mut self, error: &LockError, is_plain: bool) {
-        let telemetry = &self.shared.telemetry;
-        let is_refused = matches!(error, LockError::Backend { source, .. } if source.is_refused());
-        match self.claim.as_mut().filter(|claim| is_plain && is_refused && claim.is_held()) {
-            Some(claim) => {
-                claim.ended();
-                telemetry.not_given_back(&self.hold.lease().name, error);
-            }
-            None => telemetry.release_failed(&self.hold.lease(), error),
-        }
-    }
-
-    /// Passes the hold on to the next task of this client, if there is one, and a token for it.
-    fn pass_on(&mut self) -> bool {
-        if !self.may_pass() || !self.succession.as_ref().is_some_and(Succession::has_next) {
-            return false;
-        }
-        let superseded = self.stop_holding().is_superseded();
-        let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) else {
-            return superseded;
-        };
-        self.claim = succession.pass(self.hold.lease(), claim).err();
-        self.claim.is_none()
-    }
-
-    /// Passes the hold on under tokens that were just reserved. If no task takes it, it is released.
-    fn pass_under(&mut self, tokens: TokenRange, yielded: bool) {
-        if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
-            self.claim = succession.reserved(tokens, yielded).pass(self.hold.lease(), claim).err();
-        }
-    }
-
-    /// Returns the tokens to reserve, if a reservation replaces the plain release.
-    fn reservation(&self) -> Option<Reservation> {
-        let succession = self.succession.as_ref().filter(|_| self.may_pass())?;
-        succession.reservation(&self.hold.lease())
-    }
-
-    /// Returns true if the hold can pass to another task: its state is certain, and enough time is left.
-    fn may_pass(&self) -> bool {
-        let now = self.shared.options.clock.now();
-        self.claim.as_ref().is_some_and(OwnedClaim::is_held)
-            && is_worth_passing(&self.hold.lease(), now)
-    }
-
-    /// Takes the lease out of the guard. From then on it is neither renewed nor released.
-    ///
-    /// A hold that was gained by waiting gets its whole TTL by its first renewal, about 0.1 s after the grant. Before
-    /// that its lease lasts for 1.8 s (etcd) to 3 s: call [`extend`](Self::extend) first if the next owner may need longer.
-    ///
-    /// # Errors
-    /// - [`LockError::Lost`] if the lock is lost.
-    /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
-    pub fn detach(mut self) -> Result<Lease, LockError> {
-        self.hold.error_if_lost()?;
-        self.error_unless_last()?;
-        let _ = self.shared.drop_hold(&self.hold);
-        let mut lease = self.hold.lease();
-        lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
-        Ok(lease)
-    }
-
-    /// Returns true if this guard alone ends the hold: no other guard shares it, and the hold has not ended.
-    fn is_last(&mut self) -> bool {
-        // C43: the last guard of a hold gives it back.
-        if let Some((by, joint)) = self.joint.take()
-            && let Some(last) = self.shared.joint_holds.last(&by, joint)
-        {
-            (self.claim, self.succession) = (Some(last.claim), last.succession);
-        }
-        self.claim.is_some()
-    }
-
-    fn error_unless_last(&mut self) -> Result<(), LockError> {
-        match self.is_last() {
-            true => Ok(()),
-            false => Err(LockError::AlreadyAttached { name: self.name().clone() }),
-        }
-    }
-
-    /// Ends the hold on this side. If the lease was attached again after a loss, the hold on the server belongs to
-    /// the later guard and stays.
-    fn stop_holding(&mut self) -> Registration {
-        let registration = self.shared.drop_hold(&self.hold);
-        if registration.is_superseded()
-            && let Some(claim) = self.claim.take()
-        {
-            claim.hand_on();
-        }
-        registration
-    }
-}
-
-impl Drop for LockGuard {
-    fn drop(&mut self) {
-        // A shutdown waits for it. It is dropped after the claim, which is counted by itself from then on.
-        let _in_flight = self.shared.janitor.begin();
-        if !self.is_last() {
-            return;
-        }
-        let lost_before = self.hold.lost_reason();
-        if lost_before.is_none() && self.pass_on() {
-            return;
-        }
-        let _ = self.stop_holding();
-        let Some(mut claim) = self.claim.take() else { return };
-        // C20: the janitor gives back; the drop itself sends nothing, inside or outside a runtime.
-        if self.shared.has_runtime() {
-            // The runtime that ran the tasks may have ended.
-            self.shared.ensure_tasks();
-        }
-        claim.keep_as(&self.hold.lease());
-        // After an eviction the server has nothing of ours. After a shutdown the hold was already given back.
-        if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
-            claim.ended();
         }
     }
 }

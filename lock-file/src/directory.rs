@@ -1,5 +1,8 @@
 //! The operations on the locks in a directory, each on the thread that carries it out.
 
+mod admin;
+mod runs;
+
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -7,13 +10,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{
-    self, Admission, Attempt, Claim, Extension, Grant, Recording, Release, Renewal, Reservation,
-    Reserved, Withdrawals,
+    Admission, Attempt, Claim, Extension, Grant, Release, Renewal, Reservation, Reserved,
+    Withdrawals,
 };
-use lock_core::{
-    BackendError, Contention, FencingToken, Finding, Holder, Label, LockError, LockName, LockState,
-    Occurrence, Outcome, OwnerId, RecordedRun, Ttl, Whom,
-};
+use lock_core::{BackendError, Contention, LockError, LockName, Outcome, OwnerId};
 use uuid::Uuid;
 
 use crate::blocking::Caller;
@@ -27,7 +27,6 @@ use crate::path::{FileSystem, absolute, check_folder, unusable};
 use crate::platform;
 use crate::queue::Place;
 use crate::record::Record;
-use crate::runs::Runs;
 use crate::sockets::{Sockets, Told};
 use crate::state_file::{StateFile, StateOf};
 
@@ -188,70 +187,6 @@ impl Directory {
         Ok(())
     }
 
-    /// Keeps all others out for `delay`, with an owner that nobody has (C41).
-    pub(crate) fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
-            return Ok(Release::NotHeld);
-        };
-        let now = lock.now().uptime;
-        if !lock.holds.retire(owner, delay.as_duration(), now) {
-            return Ok(Release::NotHeld);
-        }
-        lock.write()?;
-        Ok(Release::Released)
-    }
-
-    /// C42: the lock's file is locked from the check to the record, so that nobody is granted the lock in between.
-    /// The record's text is written before, since a disk may be slow.
-    pub(crate) fn record(
-        &self,
-        record: &backend::Record,
-        caller: &Caller,
-    ) -> Result<Recording, BackendError> {
-        let runs = Runs::of(&self.path, &record.name);
-        let written = runs.write(record, &self.machine.now())?;
-        let Some(lock) = self.find(&record.name, LockTimeout::new())? else {
-            return Ok(Recording::Lost);
-        };
-        caller.check()?;
-        if !lock.holds.has(record.owner, record.token) {
-            return Ok(Recording::Lost);
-        }
-        let placed = written.put_in_place()?;
-        runs.sweep(lock.now());
-        // Syncs without the file lock, since a disk may be slow.
-        drop(lock);
-        placed.sync()?;
-        Ok(Recording::Recorded)
-    }
-
-    pub(crate) fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        Runs::of(&self.path, name).find(occurrence, &self.machine.now())
-    }
-
-    pub(crate) fn runs(&self, name: &LockName) -> Vec<RecordedRun> {
-        Runs::of(&self.path, name).all(&self.machine.now())
-    }
-
-    /// The lock's file is locked meanwhile, so that nobody records the run again in between.
-    pub(crate) fn forget(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<bool, BackendError> {
-        let _lock = self.find(name, LockTimeout::new())?;
-        Runs::of(&self.path, name).forget(occurrence, &self.machine.now())
-    }
-
     /// C19: remembers the withdrawals first. A later attempt is then refused, and the following steps undo an earlier
     /// one.
     pub(crate) fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
@@ -296,68 +231,6 @@ impl Directory {
         lock.pass_on()
     }
 
-    pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        match self.find(name, LockTimeout::new())? {
-            Some(lock) => state(&lock),
-            None => Ok(LockState::new(name.clone(), None, Some(0))),
-        }
-    }
-
-    pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (mut states, mut unreadable, mut stuck) = (Vec::new(), Vec::new(), None);
-        for path in self.files()? {
-            // The listing waits once at most for a file that another process keeps locked.
-            let timeout = if stuck.is_none() { LockTimeout::new() } else { LockTimeout::none() };
-            // S3: a file that cannot be read may be of a held lock, and must not hide others.
-            match self.state_in(&path, timeout) {
-                Ok(state) => states.extend(state),
-                Err(error) if error.is_transient() => stuck = stuck.or(Some(error)),
-                Err(error) => unreadable.push(unread(&path).ok_or(error)?),
-            }
-        }
-        let mut states = LockState::listed(states, prefix, limit);
-        unreadable.truncate(limit - states.len());
-        states.extend(unreadable);
-        match stuck {
-            None => Ok(states),
-            Some(error) => Err(BackendError::incomplete(BACKEND, states, &[error])),
-        }
-    }
-
-    pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
-            return Ok(Vec::new());
-        };
-        let now = lock.now().uptime;
-        let ended = lock.holds.evict(whom, now);
-        if !ended.is_empty() {
-            self.tell(lock.pass_on()?);
-        }
-        Ok(ended)
-    }
-
-    /// Checks again: the state may have changed since the directory was opened.
-    pub(crate) fn doctor(&self) -> Vec<Finding> {
-        let mount = match FileSystem::default().refuse_foreign(&self.path) {
-            Ok(()) => Finding::good("mount", "the directory is on a local file system"),
-            Err(_) if self.file_system == FileSystem::SaidToBeLocal => Finding::risk(
-                "mount",
-                "the URL says that the file system is local, which it is not known to be",
-                "see that no other machine can reach the directory, or use a local one",
-            ),
-            Err(error) => Finding::risk("mount", error.to_string(), "use a local directory"),
-        };
-        let rights = match platform::check_folder(&self.path) {
-            Ok(()) => Finding::good("rights", "this user alone may write the directory"),
-            Err(error) => Finding::risk(
-                "rights",
-                format!("the directory cannot be used: {error}"),
-                "run as its owner, or choose another directory",
-            ),
-        };
-        vec![mount, rights, self.machine.examined()]
-    }
-
     /// Returns the files that may belong to locks.
     fn files(&self) -> Result<Vec<PathBuf>, BackendError> {
         let entries =
@@ -367,27 +240,6 @@ impl Directory {
         })?;
         let paths = entries.into_iter().map(|entry| entry.path());
         Ok(paths.filter(|path| is_lock_file(path)).collect())
-    }
-
-    /// Returns the lock in the file at `path`. `None` if the file never had one, or if it is not the file of the lock
-    /// that it names, such as a copy. Unknown content may be a lock, and is an error.
-    fn state_in(
-        &self,
-        path: &Path,
-        timeout: LockTimeout,
-    ) -> Result<Option<LockState>, BackendError> {
-        let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
-        let Some(file) = LockedFile::find(&state_file, timeout)? else {
-            return Ok(None);
-        };
-        let Some(value) = file.value() else { return Ok(None) };
-        match Record::decode(value) {
-            None => Err(fault::no_record(&state_file)),
-            Some(record) if self.path_of(&record.name) == state_file.path => {
-                state(&Lock::recorded(record, file, self.machine.now())?).map(Some)
-            }
-            Some(_) => Ok(None),
-        }
     }
 
     /// Returns the lock in its file; `None` if nobody ever asked for it.
@@ -472,18 +324,6 @@ impl Directory {
         }
         Err(BackendError::withdrawn(BACKEND))
     }
-}
-
-/// Returns a file that cannot be read as a lock, by its path.
-fn unread(path: &Path) -> Option<LockState> {
-    let mut holder = Holder::foreign(None);
-    holder.label = Label::new("a file that is not understood").ok()?;
-    Some(LockState::new(LockName::new(path.to_str()?).ok()?, [holder], None))
-}
-
-fn state(lock: &Lock) -> Result<LockState, BackendError> {
-    let holders = lock.holds.seen_at(lock.now().uptime);
-    Ok(LockState::new(lock.name().clone(), holders, Some(lock.waiters()?)))
 }
 
 fn is_lock_file(path: &Path) -> bool {

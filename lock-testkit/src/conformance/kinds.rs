@@ -1,34 +1,33 @@
-//! C33 to C38: the holds that a lock allows beside each other, their order, and their independence.
+//! C33 to C36: the holds that a lock allows beside each other, and their order.
 
 use crate::Expect;
 use lock_core::backend::DistributedLockExt;
 use std::cell::Cell;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release};
 use lock_core::{
     DistributedLock, FencingToken, Holder, Lease, LockClient, LockError, LockGuard, LockName,
-    LockRequest, Order, Wait, Whom,
+    LockRequest, Order, Wait,
 };
 use tokio::time::timeout;
 
 use super::harness::Harness;
 use super::steps::{client, eventually, fresh_name, patient, until_free};
 
-type Asked = fn(LockRequest) -> LockRequest;
+pub(super) type Asked = fn(LockRequest) -> LockRequest;
 
 const EXCLUSIVE: Asked = |request| request;
-const SHARED: Asked = LockRequest::shared;
-const OF_TWO: Asked = |request| request.permits(1, 2);
+pub(super) const SHARED: Asked = LockRequest::shared;
+pub(super) const OF_TWO: Asked = |request| request.permits(1, 2);
 const OF_THREE: Asked = |request| request.permits(1, 3);
 const TWO_OF_THREE: Asked = |request| request.permits(2, 3);
 
-fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
+pub(super) fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
     asked(patient(name, harness.limit())).claim().expect("a good claim")
 }
 
-fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
+pub(super) fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
     let claim = asked(LockRequest::new("any")).claim().expect("a good claim");
     backend.capabilities().kinds.has(claim.kind)
 }
@@ -41,21 +40,25 @@ async fn tried(backend: &dyn DistributedLock, claim: &Claim) -> Option<Grant> {
     }
 }
 
-async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
+pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
     tried(backend, claim).await.expect("the server is to grant what fits")
 }
 
 /// Asks to extend the hold that `claim` was granted.
-async fn extended(backend: &dyn DistributedLock, claim: &Claim, grant: &Grant) -> Extension {
+pub(super) async fn extended(
+    backend: &dyn DistributedLock,
+    claim: &Claim,
+    grant: &Grant,
+) -> Extension {
     let renewal = super::steps::renewal(claim, grant.token);
     backend.extend_one(&renewal).await.expect("an answer")
 }
 
-async fn holders(backend: &dyn DistributedLock, name: &LockName) -> Vec<Holder> {
+pub(super) async fn holders(backend: &dyn DistributedLock, name: &LockName) -> Vec<Holder> {
     backend.expect_admin().inspect(name).await.expect("an answer").holders
 }
 
-async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
+pub(super) async fn release_all(backend: &dyn DistributedLock, claims: &[Claim]) {
     for claim in claims {
         let released = backend.release(&claim.name, claim.owner).await.expect("an answer");
         assert_eq!(released, Release::Released, "a {} hold is to be released", claim.kind);
@@ -326,123 +329,4 @@ pub async fn c36_a_detached_hold_keeps_its_slots(harness: &dyn Harness) {
     assert_eq!((guard.slots(), guard.kind()), (slots, kind), "a lease keeps its slots and kind");
     guard.release().await.expect("held to the end");
     until_free(harness, &one, &name).await;
-}
-
-/// C38: the end of one hold does not affect the others, and frees its part.
-pub async fn c38_each_holder_stands_by_itself(harness: &dyn Harness) {
-    let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
-        let name = fresh_name();
-        let stays = claim(harness, &name, asked);
-        let short = asked(LockRequest::from(&name).ttl(harness.ttl()));
-        let expires = short.claim().expect("a good claim");
-        let grant = granted(&backend, &stays).await;
-        let gone = granted(&backend, &expires).await;
-        eventually(harness, "a hold that nobody renews expires beside another", async || {
-            holders(&backend, &name).await.len() == 1
-        })
-        .await;
-        let lost = extended(&backend, &expires, &gone).await;
-        assert_eq!(lost, Extension::Lost, "an expired hold is over, though another goes on");
-        let still = extended(&backend, &stays, &grant).await;
-        assert!(
-            matches!(still, Extension::Extended(_)),
-            "one holder's end costs the other nothing"
-        );
-        let next = claim(harness, &name, asked);
-        let next_grant = granted(&backend, &next).await;
-        assert_eq!(gone.slots, next_grant.slots, "its part is free");
-        release_all(&backend, &[stays]).await;
-        let still = extended(&backend, &next, &next_grant).await;
-        assert!(matches!(still, Extension::Extended(_)), "a release ends one hold alone");
-        release_all(&backend, &[next]).await;
-        assert_eq!(holders(&backend, &name).await, [], "nobody holds it");
-    }
-}
-
-/// C38: an eviction ends the hold of one owner, or all.
-pub async fn c38_an_eviction_ends_one_hold_or_all(harness: &dyn Harness) {
-    let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
-        let name = fresh_name();
-        let claims: Vec<Claim> = (0..2).map(|_| claim(harness, &name, asked)).collect();
-        let mut grants = Vec::new();
-        for claim in &claims {
-            grants.push(granted(&backend, claim).await);
-        }
-        let whom = Whom::Owner(claims[0].owner.to_string());
-        let evicted = backend.expect_admin().evict(&name, &whom).await.expect("an answer");
-        let tokens: Vec<_> = evicted.iter().filter_map(|holder| holder.token).collect();
-        assert_eq!(tokens, [grants[0].token], "the hold of one owner is to end, and no other");
-        assert_eq!(extended(&backend, &claims[0], &grants[0]).await, Extension::Lost);
-        let still = extended(&backend, &claims[1], &grants[1]).await;
-        assert!(matches!(still, Extension::Extended(_)), "the other goes on");
-        let nobody = backend.expect_admin().evict(&name, &whom).await.expect("an answer");
-        assert_eq!(nobody, [], "it holds nothing any more");
-        let all = backend.expect_admin().evict(&name, &Whom::All).await.expect("an answer");
-        assert_eq!(all.len(), 1, "all who hold it");
-        assert_eq!(holders(&backend, &name).await, [], "nobody holds it");
-    }
-}
-
-/// C38: an inspection lists all holders, in the order of their grants.
-pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
-    let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
-        let name = fresh_name();
-        let labelled = |label: &str| {
-            let request = asked(patient(&name, harness.limit())).label(label);
-            request.claim().expect("a good claim")
-        };
-        let claims = [labelled("first"), labelled("second")];
-        let mut grants = Vec::new();
-        for claim in &claims {
-            grants.push(granted(&backend, claim).await);
-        }
-        let shown = holders(&backend, &name).await;
-        assert_eq!(shown.len(), 2, "an inspection is to list all holders");
-        for ((holder, claim), grant) in shown.iter().zip(&claims).zip(&grants) {
-            assert_eq!(holder.owner.as_deref(), Some(&*claim.owner.to_string()));
-            assert_eq!((holder.token, holder.kind), (Some(grant.token), claim.kind));
-            assert_eq!((&holder.slots, &holder.label), (&grant.slots, &claim.label));
-            let left = holder.ttl_left.expect("ours has a TTL");
-            // A server that counts whole seconds may report more.
-            let most = grant.ttl + backend.capabilities().ttl_granularity;
-            assert!(left > Duration::ZERO && left <= most, "{left:?} of {:?}", grant.ttl);
-        }
-        let listed = backend.expect_admin().list(name.as_str(), 10).await.expect("an answer");
-        assert_eq!(listed.len(), 1, "a lock is listed once");
-        assert_eq!(listed[0].holders.len(), 2, "a listing is to show all holders");
-        release_all(&backend, &claims).await;
-    }
-}
-
-/// C19: a withdrawn claim of any kind leaves nothing, and a late request of it takes nothing.
-pub async fn c38_a_withdrawal_ends_its_own_hold_alone(harness: &dyn Harness) {
-    let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
-        let name = fresh_name();
-        let (stays, withdrawn) = (claim(harness, &name, asked), claim(harness, &name, asked));
-        let grant = granted(&backend, &stays).await;
-        granted(&backend, &withdrawn).await;
-        backend.withdraw(&name, &[withdrawn.owner]).await.expect("an answer");
-        let late = backend.acquire(&withdrawn, None).await;
-        assert!(!matches!(late, Ok(Attempt::Granted(_))), "a withdrawn claim takes nothing");
-        assert_eq!(holders(&backend, &name).await.len(), 1, "its hold is over, and no other");
-        let still = extended(&backend, &stays, &grant).await;
-        assert!(matches!(still, Extension::Extended(_)), "the other goes on");
-        release_all(&backend, &[stays]).await;
-    }
 }

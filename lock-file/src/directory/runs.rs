@@ -1,0 +1,75 @@
+//! Runs once: records beside the locks, and holds that keep others out after their release.
+
+use lock_core::backend::{Record, Recording, Release};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
+
+use super::Directory;
+use crate::blocking::Caller;
+use crate::locked_file::LockTimeout;
+use crate::runs::Runs;
+
+impl Directory {
+    /// Keeps all others out for `delay`, with an owner that nobody has (C41).
+    pub(crate) fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
+            return Ok(Release::NotHeld);
+        };
+        let now = lock.now().uptime;
+        if !lock.holds.retire(owner, delay.as_duration(), now) {
+            return Ok(Release::NotHeld);
+        }
+        lock.write()?;
+        Ok(Release::Released)
+    }
+
+    /// C42: the lock's file is locked from the check to the record, so that nobody is granted the lock in between.
+    /// The record's text is written before, since a disk may be slow.
+    pub(crate) fn record(
+        &self,
+        record: &Record,
+        caller: &Caller,
+    ) -> Result<Recording, BackendError> {
+        let runs = Runs::of(&self.path, &record.name);
+        let written = runs.write(record, &self.machine.now())?;
+        let Some(lock) = self.find(&record.name, LockTimeout::new())? else {
+            return Ok(Recording::Lost);
+        };
+        caller.check()?;
+        if !lock.holds.has(record.owner, record.token) {
+            return Ok(Recording::Lost);
+        }
+        let placed = written.put_in_place()?;
+        runs.sweep(lock.now());
+        // Syncs without the file lock, since a disk may be slow.
+        drop(lock);
+        placed.sync()?;
+        Ok(Recording::Recorded)
+    }
+
+    pub(crate) fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        Runs::of(&self.path, name).find(occurrence, &self.machine.now())
+    }
+
+    pub(crate) fn runs(&self, name: &LockName) -> Vec<RecordedRun> {
+        Runs::of(&self.path, name).all(&self.machine.now())
+    }
+
+    /// The lock's file is locked meanwhile, so that nobody records the run again in between.
+    pub(crate) fn forget(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<bool, BackendError> {
+        let _lock = self.find(name, LockTimeout::new())?;
+        Runs::of(&self.path, name).forget(occurrence, &self.machine.now())
+    }
+}

@@ -1,0 +1,120 @@
+//! Abilities beyond the four verbs: several locks, token ranges, records of runs, operators.
+
+use async_trait::async_trait;
+use lock_core::backend::{
+    AcquiresSeveral, Claim, Grant, Record, Recording, RecordsRuns, Release, Reservation, Reserved,
+    ReservesTokens,
+};
+use lock_core::{
+    BackendError, DistributedLock, FencingToken, Finding, Holder, Kind, LockAdmin, LockName,
+    LockState, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
+};
+
+use super::{InOrder, PostgresBackend, RELEASE, call_for_all, millis, released};
+use crate::error::unreadable;
+use crate::table::answers;
+use crate::{doctor, reply};
+
+#[async_trait]
+impl AcquiresSeveral for PostgresBackend {
+    /// Takes the claims of the same kind as the first.
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
+        let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
+        let count = claims.iter().take_while(|claim| claim.kind == kind).count();
+        let claims = claims.get(..count).unwrap_or_default();
+        let session = self.bind(claims.iter().map(|claim| (claim.owner, claim.ttl))).await?;
+        let key = session.as_ref().map(|session| session.key);
+        let call = call_for_all(&self.server, claims, kind, InOrder(true), key);
+        let rows = self.server.rows(&call).await?;
+        self.confirm(session.as_ref())?;
+        answers::grants(claims, &rows)
+    }
+}
+
+#[async_trait]
+impl ReservesTokens for PostgresBackend {
+    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
+        let call = self.server.call("reserve").text(hold.name.as_str()).owner(hold.owner);
+        let call = call.number(hold.tokens.into()).flag(hold.yields);
+        match answers::reserved(&self.server.row(&call, answers::RESERVATION).await?)? {
+            Some(tokens) => Ok(Reserved::Tokens(tokens)),
+            None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
+        }
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for PostgresBackend {
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        let call = self.server.call("release_after").text(name.as_str()).owner(owner);
+        let call = call.owner(owner.retired()).number(millis(delay));
+        released(&self.server.row(&call, RELEASE).await?)
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        let remember = i64::try_from(record.remember_millis()).unwrap_or(i64::MAX);
+        let token = i64::try_from(record.token.get()).unwrap_or(i64::MAX);
+        let call = self.server.call("record").text(record.name.as_str()).owner(record.owner);
+        let call = call.number(token).text(record.occurrence.as_str()).number(remember);
+        answers::recording(&self.server.row(&call, answers::RECORD).await?)
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        let call = self.server.call("runs").text(name.as_str()).text(occurrence.as_str());
+        let rows = self.server.rows(&call).await?;
+        Ok(rows.first().map(answers::run).transpose()?.map(|run| run.token))
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        let call = self.server.call("runs").text(name.as_str()).optional_text(None);
+        self.server.rows(&call).await?.iter().map(answers::run).collect()
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        let call = self.server.call("forget").text(name.as_str()).text(occurrence.as_str());
+        reply::get(&self.server.row(&call, answers::RECORD).await?, 0, answers::RECORD)
+    }
+}
+
+#[async_trait]
+impl LockAdmin for PostgresBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let call = self.server.call("list").text(name.as_str()).flag(true).number(1);
+        let state = answers::states(&self.server.rows(&call).await?)?.pop();
+        state.ok_or_else(|| unreadable("the state of a lock"))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        // Postgres text has no NUL, and neither has any name.
+        if prefix.contains('\0') {
+            return Ok(Vec::new());
+        }
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let call = self.server.call("list").text(prefix).flag(false).number(limit);
+        answers::states(&self.server.rows(&call).await?)
+    }
+
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        let call = self.server.call("evict").text(name.as_str());
+        let digits = match whom {
+            Whom::All => None,
+            Whom::Owner(digits) => Some(&**digits),
+        };
+        let call = call.optional_text(digits).number(self.server.clock_limit());
+        let rows = self.server.rows(&call).await?;
+        rows.iter().filter_map(|row| answers::holder(row).transpose()).collect()
+    }
+
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(&self.server).await
+    }
+}
