@@ -4,93 +4,80 @@
 //! script needs no lock, no lease and no fence. A lock is for work that no script can do, such as a payment
 //! between the read and the write.
 //!
-//! But a script is not a transaction. Redis rolls nothing back. A script that fails midway keeps its earlier
-//! writes. So check first, and write last.
-//!
 //! Without `--url` it starts its own `redis-server`, which must be installed.
 //!
 //! `cargo run --features redis --example stock_script [-- --url redis://HOST/]`
 
-mod server;
-mod shop;
+use std::error::Error;
 
+use clap::Parser;
 use futures_util::future::try_join_all;
+use lock_testkit::RedisServer;
+use redis::aio::MultiplexedConnection;
+use redis::{Script, cmd};
 
-use crate::server::{Failure, Redis, tell};
-use crate::shop::{STOCK, Shop};
-
+const STOCK: u32 = 100;
 const BUYERS: u32 = 1000;
 
 /// Number of clients for the buyers, each with its own connection.
 const CLIENTS: u32 = 10;
 
-const SELL: &str = include_str!("sell.lua");
-const CARELESS: &str = include_str!("careless.lua");
+/// Keys in one slot of a cluster, by their hash tag.
+const STOCK_KEY: &str = "example:{lamps}:stock";
+const SALES_KEY: &str = "example:{lamps}:sales";
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+#[derive(Parser)]
+struct Args {
+    /// The Redis server to use instead of one of its own.
+    #[arg(long)]
+    url: Option<String>,
+}
 
 #[tokio::main]
 async fn main() -> Result<(), Failure> {
-    let redis = Redis::chosen().await;
-    let url = &redis.url;
-    println!("1. {BUYERS} buyers by {CLIENTS} connections at once, one script, no lock");
-    sale(url).await?;
-    println!("\n2. A script that fails midway");
-    careless(url).await?;
-    careful(url).await?;
-    Shop::open(url).await?.clear().await
+    match Args::parse().url {
+        Some(url) => sale(&url).await,
+        None => {
+            let server = RedisServer::start().await;
+            sale(&server.url()).await
+        }
+    }
 }
 
-/// Lets all buyers come at once.
+/// Lets all buyers come at once, and counts the sales.
 async fn sale(url: &str) -> Result<(), Failure> {
-    let shop = Shop::open(url).await?;
-    shop.fill(STOCK).await?;
+    let mut shop = connect(url).await?;
+    let () = cmd("DEL").arg(SALES_KEY).query_async(&mut shop).await?;
+    let () = cmd("SET").arg(STOCK_KEY).arg(STOCK).query_async(&mut shop).await?;
     let clients = (0..CLIENTS).map(|client| tokio::spawn(serve(url.to_owned(), client)));
     let mut sold = 0;
     for client in try_join_all(clients).await? {
         sold += client?;
     }
-    let (left, written_down) = (shop.left().await?, shop.sales().await?);
-    tell(
-        (sold, left, written_down) == (STOCK, 0, STOCK),
-        &format!("{sold} sold of {STOCK}, {written_down} sales written down, {left} left"),
-    )
+    let left: u32 = cmd("GET").arg(STOCK_KEY).query_async(&mut shop).await?;
+    let logged: u32 = cmd("LLEN").arg(SALES_KEY).query_async(&mut shop).await?;
+    let () = cmd("DEL").arg(&[STOCK_KEY, SALES_KEY]).query_async(&mut shop).await?;
+    println!("{BUYERS} buyers by {CLIENTS} connections at once, one script, no lock:");
+    println!("{sold} sold of {STOCK}, {logged} sales in the log, {left} left");
+    match (sold, left, logged) == (STOCK, 0, STOCK) {
+        true => Ok(()),
+        false => Err("the shop sold more or less than it had".into()),
+    }
 }
 
 /// Serves the buyers of one client, all at the same time; returns the number of sales.
 async fn serve(url: String, client: u32) -> Result<u32, Failure> {
-    let shop = Shop::open(&url).await?;
-    let buyers = (client..BUYERS).step_by(CLIENTS as usize);
-    let sales = buyers.map(|buyer| shop.sell(SELL, buyer));
-    Ok(try_join_all(sales).await?.into_iter().filter(|sold| *sold).count() as u32)
+    let shop = connect(&url).await?;
+    let script = Script::new(include_str!("sell.lua"));
+    let sales = (client..BUYERS).step_by(CLIENTS as usize).map(async |buyer| {
+        let mut call = script.key(STOCK_KEY);
+        call.key(SALES_KEY).arg(buyer).invoke_async::<u32>(&mut shop.clone()).await
+    });
+    Ok(try_join_all(sales).await?.into_iter().sum())
 }
 
-/// Takes a lamp off the stock, and then cannot log the sale.
-async fn careless(url: &str) -> Result<(), Failure> {
-    let shop = Shop::with_broken_sales(url).await?;
-    let error = failure(shop.sell(CARELESS, 1).await)?;
-    let left = shop.left().await?;
-    tell(
-        error.contains("WRONGTYPE") && left == STOCK - 1,
-        &format!(
-            "wrong: it writes, fails, and Redis keeps the write; none was sold, {left} are left"
-        ),
-    )
-}
-
-/// A sale that fails in the same way, but before it has written anything.
-async fn careful(url: &str) -> Result<(), Failure> {
-    let shop = Shop::with_broken_sales(url).await?;
-    let error = failure(shop.sell(SELL, 1).await)?;
-    let left = shop.left().await?;
-    tell(
-        error.contains("not in a list") && left == STOCK,
-        &format!("right: it checks everything first, and fails with {left} of {STOCK} left"),
-    )
-}
-
-/// Returns the server's message.
-fn failure(sale: Result<bool, Failure>) -> Result<String, Failure> {
-    match sale {
-        Ok(sold) => Err(format!("the script did not fail; sold: {sold}").into()),
-        Err(error) => Ok(error.to_string()),
-    }
+async fn connect(url: &str) -> Result<MultiplexedConnection, Failure> {
+    Ok(redis::Client::open(url)?.get_multiplexed_async_connection().await?)
 }

@@ -2,7 +2,7 @@
 -- -> 1 if one was sold to the buyer, 0 if none is left, or an error; nothing was written except with 1
 local stock, sales = KEYS[1], KEYS[2]
 
--- Check first: everything that can fail below must fail here.
+-- Check first: Redis rolls nothing back when a script fails midway.
 local kind = redis.call('TYPE', sales).ok
 if kind ~= 'list' and kind ~= 'none' then
     return redis.error_reply('the sales are kept in a ' .. kind .. ', not in a list')
