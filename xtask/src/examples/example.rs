@@ -43,7 +43,7 @@ impl Example {
     }
 }
 
-/// Returns the sources of a file or folder. A folder may hold a package, which belongs to the example.
+/// Returns the sources of a file or folder.
 fn sources_in(path: &Path) -> io::Result<Vec<PathBuf>> {
     if !path.is_dir() {
         return Ok(if is_rust(path) { vec![path.to_owned()] } else { Vec::new() });

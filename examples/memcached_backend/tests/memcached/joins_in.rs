@@ -1,4 +1,4 @@
-//! The backend in a connector, in its build of the command, and in the flash sale.
+//! The backend in a connector, and in its build of the command.
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -10,14 +10,13 @@ use tokio::process::Command;
 use crate::server::Memcached;
 
 const COMMAND: &str = env!("CARGO_BIN_EXE_leasehold-memcached");
-const FLASH_SALE: &str = env!("CARGO_BIN_EXE_flash-sale-memcached");
 
 fn connector() -> Connector {
     Connector::new().scheme("memcached", |url| async move { MemcachedBackend::connect(&url).await })
 }
 
-async fn run(program: &str, url: &str, args: &[&str]) -> Output {
-    let mut command = Command::new(program);
+async fn run(url: &str, args: &[&str]) -> Output {
+    let mut command = Command::new(COMMAND);
     command.args(args).env("LEASEHOLD_URL", url).stdin(Stdio::null()).kill_on_drop(true);
     command.output().await.expect("it runs")
 }
@@ -62,13 +61,13 @@ async fn the_command_runs_on_it() {
         "test -n \"$LEASEHOLD_TOKEN\" || exit 9; {COMMAND} inspect command --json; {COMMAND} ps command; \
          {COMMAND} run --no-wait command -- true; echo code $?"
     );
-    let ran = run(COMMAND, &url, &["run", "command", "--", "sh", "-c", &command]).await;
+    let ran = run(&url, &["run", "command", "--", "sh", "-c", &command]).await;
     let (stdout, stderr) = (text(&ran.stdout), text(&ran.stderr));
     assert_eq!(ran.status.code(), Some(0), "{stdout}{stderr}");
     assert!(stdout.contains(r#""name":"command","held":true"#), "{stdout}");
     assert!(stdout.contains("NAME") && stdout.contains("\ncommand "), "{stdout}");
     assert!(stdout.contains("code 75") && stderr.contains("it is held by"), "{stdout}{stderr}");
-    let failed = run(COMMAND, &url, &["run", "command", "--", "sh", "-c", "exit 3"]).await;
+    let failed = run(&url, &["run", "command", "--", "sh", "-c", "exit 3"]).await;
     assert_eq!(failed.status.code(), Some(3));
 }
 
@@ -76,24 +75,14 @@ async fn the_command_runs_on_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_knows_it() {
     let url = Memcached::shared().await.url();
-    let help = text(&run(COMMAND, &url, &["--help"]).await.stdout);
+    let help = text(&run(&url, &["--help"]).await.stdout);
     assert!(help.contains("memcached:"), "{help}");
-    let doctor = run(COMMAND, &url, &["doctor", "--strict"]).await;
+    let doctor = run(&url, &["doctor", "--strict"]).await;
     assert_eq!(doctor.status.code(), Some(1), "{}", text(&doctor.stderr));
     let told = text(&doctor.stdout);
     assert!(told.contains("a restart loses all locks") && told.contains("eviction"), "{told}");
-    let unknown = run(COMMAND, &format!("{url}?slab=3"), &["ps"]).await;
+    let unknown = run(&format!("{url}?slab=3"), &["ps"]).await;
     assert_eq!(unknown.status.code(), Some(64), "{}", text(&unknown.stderr));
-    let away = run(COMMAND, "memcached://127.0.0.1:9", &["ps"]).await;
+    let away = run("memcached://127.0.0.1:9", &["ps"]).await;
     assert_eq!(away.status.code(), Some(69), "{}", text(&away.stderr));
-}
-
-/// The workers of the sale are this program too.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_flash_sale_comes_out_as_told() {
-    let url = Memcached::shared().await.url();
-    let sale = run(FLASH_SALE, &url, &[]).await;
-    let (stdout, stderr) = (text(&sale.stdout), text(&sale.stderr));
-    assert!(sale.status.success(), "{stdout}{stderr}");
-    assert!(stdout.contains("from the memcached backend"), "{stdout}");
 }

@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{Connector, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
+use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
@@ -25,12 +25,12 @@ const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs a worker until all its buyers have been served.
-pub(crate) fn run(connector: &Connector, url: &str, orders: Orders) -> Result<(), Failure> {
+pub(crate) fn run(url: &str, orders: Orders) -> Result<(), Failure> {
     stop::die_with_parent()?;
     let doors = doors();
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.enable_all().build()?.block_on(async {
-        let worker = Worker::new(connector, url, orders).await?;
+        let worker = Worker::new(url, orders).await?;
         say(News::Ready);
         doors.await?;
         let tills = 0..worker.tills();
@@ -65,8 +65,8 @@ struct Worker {
 }
 
 impl Worker {
-    async fn new(connector: &Connector, url: &str, orders: Orders) -> Result<Self, Failure> {
-        let locks = connector.connect(url).await?;
+    async fn new(url: &str, orders: Orders) -> Result<Self, Failure> {
+        let locks = leasehold::connect(url).await?;
         let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
         Ok(Self { orders, locks, shop })
     }

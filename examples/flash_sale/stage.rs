@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use leasehold::Connector;
 use tempfile::TempDir;
 
 use crate::act::Act;
@@ -26,15 +25,11 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Prepares the place. Without a URL the locks are files beside the shop.
-    pub(crate) fn set(
-        connector: &Connector,
-        url: Option<String>,
-        sale: Sale,
-    ) -> Result<Self, Failure> {
+    pub(crate) fn set(url: Option<String>, sale: Sale) -> Result<Self, Failure> {
         let dir = tempfile::Builder::new().prefix("flash_sale-").tempdir()?;
         let beside = || format!("file:{}", dir.path().join("locks").display());
         let url = url.unwrap_or_else(beside);
-        let backend = look_at(connector, &url)?;
+        let backend = look_at(&url)?;
         Ok(Self { url, backend, sale, dir })
     }
 
@@ -68,9 +63,9 @@ impl Stage {
 }
 
 /// Connects once before the ten workers do, so that an error in the URL is printed once.
-fn look_at(connector: &Connector, url: &str) -> Result<&'static str, Failure> {
+fn look_at(url: &str) -> Result<&'static str, Failure> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
-    let locks = runtime.enable_all().build()?.block_on(connector.connect(url))?;
+    let locks = runtime.enable_all().build()?.block_on(leasehold::connect(url))?;
     match locks.capabilities().backend {
         "memory" => Err("locks in memory are of one process, and the shop has ten".into()),
         backend => Ok(backend),

@@ -23,7 +23,6 @@ pub(crate) fn is_requested() -> bool {
     IS_REQUESTED.load(Ordering::Relaxed)
 }
 
-#[cfg(unix)]
 async fn request() {
     use tokio::signal::unix::{SignalKind, signal};
     // Without a handler the system ends the process, which is the default.
@@ -34,24 +33,16 @@ async fn request() {
     }
 }
 
-#[cfg(not(unix))]
-async fn request() {
-    drop(tokio::signal::ctrl_c().await);
-}
-
 /// Stops a process at its present instruction, without a warning, as an overloaded machine or a debugger would.
-#[cfg(unix)]
 pub(crate) fn stop(pid: u32) -> io::Result<()> {
     signal(pid, rustix::process::Signal::STOP)
 }
 
 /// Continues a stopped process.
-#[cfg(unix)]
 pub(crate) fn let_go_on(pid: u32) -> io::Result<()> {
     signal(pid, rustix::process::Signal::CONT)
 }
 
-#[cfg(unix)]
 fn signal(pid: u32, signal: rustix::process::Signal) -> io::Result<()> {
     let pid = i32::try_from(pid).map_err(io::Error::other)?;
     let pid = rustix::process::Pid::from_raw(pid).ok_or(io::ErrorKind::InvalidInput)?;
@@ -70,16 +61,4 @@ pub(crate) fn die_with_parent() -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(())
-}
-
-/// Other systems have no stopped processes.
-#[cfg(not(unix))]
-pub(crate) fn stop(_pid: u32) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
-
-/// Other systems have no stopped processes.
-#[cfg(not(unix))]
-pub(crate) fn let_go_on(_pid: u32) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
