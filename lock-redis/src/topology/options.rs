@@ -113,17 +113,14 @@ impl RedisOptions {
 /// parameters of a unix socket's URL, and a fragment only with TLS.
 fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
     let mut parameters = UrlParameters::of(url);
-    match url.split(':').next() {
-        Some("redis+unix" | "valkey+unix" | "unix") => {
-            parameters.refuse_all_but(&["protocol", "db", "user", "pass"])
-        }
-        Some("rediss" | "valkeys") => {
-            // The driver refuses any other fragment than `insecure`.
-            let _ = parameters.take_fragment();
-            parameters.refuse_all_but(&["protocol"])
-        }
-        _ => parameters.refuse_all_but(&["protocol"]),
+    let scheme = url.split(':').next().unwrap_or_default();
+    if ["rediss", "valkeys"].contains(&scheme) {
+        // The driver refuses any other fragment than `insecure`.
+        let _ = parameters.take_fragment();
     }
+    let is_socket = ["redis+unix", "valkey+unix", "unix"].contains(&scheme);
+    let of_socket = |key: &str| is_socket && ["db", "user", "pass"].contains(&key);
+    parameters.refuse_unless(|key| key == "protocol" || of_socket(key))
 }
 
 /// Chooses the cryptography for rustls, which the driver does not. A choice of the application stays.
