@@ -2,7 +2,6 @@
 //! and cuts, and a backend that fails on demand.
 //!
 //! - [`conformance`]: one function per behaviour that the contract demands, for every backend.
-//! - [`broken`]: backends that are broken on purpose, and which case of the suite refuses each.
 //! - [`broken`]: backends that are broken on purpose, with the case of the suite that refuses each.
 //! - [`faults`]: one function per behaviour with servers that die, stop, restart or are unreachable.
 //! - [`explore`]: an exhaustive search of a small model of a protocol.
