@@ -11,7 +11,7 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::label;
 use crate::terminal::{HEADING, print, styled};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 /// The lock that is held during the measurement, so that no other bench disturbs it, and the start of our names. They
 /// are always the same, so that no run leaves anything new behind.
@@ -22,7 +22,7 @@ const TTL: Duration = Duration::from_secs(10);
 /// Longest time of a request, unless something is wrong.
 const LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) async fn run(args: &args::Bench, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Bench, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let client = place.connect_to_measure().await?;
     let alone = client.acquire(request(NAME).wait(Wait::Never)).await?;
     print(client.capabilities())?;

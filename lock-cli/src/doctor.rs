@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::terminal::{BAD, DOUBTFUL, GOOD, print, print_json, styled};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 #[derive(Serialize)]
 struct Report {
@@ -18,7 +18,7 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-pub(crate) async fn run(args: &args::Doctor, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Doctor, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     let mut findings = client.admin().doctor().await?;
     if let Some(name) = &args.name {

@@ -9,14 +9,14 @@ use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::run::{Signals, Terms, Unreleased, connect, hold, interrupted, shut_down};
 use crate::terminal;
-use crate::url::Place;
+use crate::url::StoreUrl;
 use crate::waiting::Waiting;
 
 /// Pause before the next campaign. After a failed command others have their turn, and a command that fails at once
 /// does not keep the machine busy.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: &args::Elect, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Elect, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;

@@ -18,9 +18,9 @@ use crate::run::{
     Signals, Unreleased, connect, give_back, interrupted, not_acquired, shut_down, told_of_loss,
 };
 use crate::terminal::print_json;
-use crate::url::Place;
+use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Hold, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Hold, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
     // Signals are caught before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
@@ -45,7 +45,7 @@ async fn hold(
     client: &LockClient,
     names: &[LockName],
     request: MultiRequest,
-    place: &Place<'_>,
+    place: &StoreUrl<'_>,
     signals: &mut Signals,
 ) -> Ended {
     let mut input = tokio::io::stdin();

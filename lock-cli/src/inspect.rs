@@ -4,9 +4,9 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::{HolderView, LockView};
 use crate::terminal::{GOOD, HEADING, print, print_json, styled};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Inspect, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Inspect, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     let view = LockView::from(client.admin().inspect(&args.name).await?);
     if args.json {

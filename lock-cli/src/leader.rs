@@ -12,9 +12,9 @@ use crate::exit::{Exit, Failure};
 use crate::follow::{POLL_INTERVAL, stamped, tell_outage, while_read};
 use crate::lock_view::{shown, since_1970};
 use crate::terminal::{print, print_json};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Leader, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Leader, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     let election = place.connect().await?.election(&name);
     if !args.follow {

@@ -50,7 +50,7 @@ use leasehold::Connector;
 
 use crate::args::{Cli, Command};
 use crate::exit::{Exit, Failure};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 /// The whole command: reads the arguments of this process, carries them out on the locks that `connector` opens, and
 /// returns the exit code.
@@ -92,7 +92,7 @@ fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
 }
 
 async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
-    let place = Place::new(cli, connector);
+    let place = StoreUrl::new(cli, connector);
     match &cli.command {
         Command::Run(args) => run::run(args, &place).await,
         Command::Hold(args) => hold::run(args, &place).await,

@@ -11,14 +11,14 @@ use crate::exit::{Exit, Failure};
 use crate::follow::{POLL_INTERVAL, stamped, tell_outage, while_read};
 use crate::lock_view::{HolderView, LockView};
 use crate::terminal::{self, HEADING, print, print_json, styled};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 const HEADINGS: [&str; 8] =
     ["NAME", "OWNER", "TOKEN", "SINCE", "TTL LEFT", "WAITERS", "KIND", "LABEL"];
 
 type Cells = [String; HEADINGS.len()];
 
-pub(crate) async fn run(args: &args::Ps, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Ps, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     if !args.follow {
         let listed = client.admin().list(&args.prefix, args.limit).await;

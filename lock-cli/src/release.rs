@@ -6,9 +6,9 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::HolderView;
 use crate::terminal::print;
-use crate::url::Place;
+use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Release, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Release, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     if !args.force {
         return Err(Failure::new(Exit::Usage, refusal(&name)));

@@ -27,12 +27,12 @@ use self::signals::is_ending;
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::{acquire, names, patience, request, wait};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 /// Time for giving back our holds on the server. After that the TTL ends them.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Run, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
     if names.len() > 1 && once::is_asked_for(args) {
         let text = "--once and --at-least need exactly one lock";
@@ -79,7 +79,7 @@ pub(crate) async fn run(args: &args::Run, place: &Place<'_>) -> Result<Exit, Fai
 
 /// Returns a client, unless a signal comes first, which needs no message.
 pub(crate) async fn connect(
-    place: &Place<'_>,
+    place: &StoreUrl<'_>,
     patience: Duration,
     signals: &mut Signals,
 ) -> Result<LockClient, Failure> {

@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure};
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
 /// The place of the locks, and the connector that can open it.
-pub(crate) struct Place<'a> {
+pub(crate) struct StoreUrl<'a> {
     /// The value of `--url`.
     typed: Option<&'a str>,
     /// The value of `--url-file`.
@@ -24,7 +24,7 @@ pub(crate) struct Place<'a> {
     connector: &'a Connector,
 }
 
-impl<'a> Place<'a> {
+impl<'a> StoreUrl<'a> {
     pub(crate) fn new(cli: &'a Cli, connector: &'a Connector) -> Self {
         Self { typed: cli.url.as_deref(), file: cli.url_file.as_deref(), connector }
     }

@@ -5,9 +5,9 @@ use crate::exit::{Exit, Failure};
 use crate::follow::{POLL_INTERVAL, stamped, tell_outage, while_read};
 use crate::lock_view::LockView;
 use crate::terminal::{print, print_json};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Watch, place: &Place<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Watch, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let client = place.connect().await?;
     let mut watch =
         client.admin().watch(&args.name).poll_every(POLL_INTERVAL).on_outage(tell_outage);

@@ -27,7 +27,7 @@ use crate::path::{FileSystem, absolute, check_folder, unusable};
 use crate::platform;
 use crate::queue::Place;
 use crate::record::Record;
-use crate::sockets::{Sockets, Told};
+use crate::sockets::{Delivered, Sockets};
 use crate::state_file::{StateFile, StateOf};
 
 /// Extension of a lock's file.
@@ -210,7 +210,7 @@ impl Directory {
     fn tell(&self, told: Vec<Notification>) {
         let mut told = VecDeque::from(told);
         while let Some(next) = told.pop_front() {
-            if self.sockets.tell(next.socket, &next.message) == Told::Nobody {
+            if self.sockets.tell(next.socket, &next.message) == Delivered::Nobody {
                 // The request is complete, even if this fails: an unclaimed grant is short.
                 told.extend(self.take_back(&next).unwrap_or_default());
             }

@@ -47,7 +47,7 @@ const PATIENCE: Duration = Duration::from_secs(240);
 
 /// A world that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct WorldReport {
     /// Every event, a line each.
     pub trace: String,
     /// Broken clauses.
@@ -61,7 +61,7 @@ pub struct Outcome {
 }
 
 /// Plays the world of `seed`, with a flaw if one is given.
-pub fn play(seed: u64, flaw: Option<Flaw>) -> Outcome {
+pub fn play(seed: u64, flaw: Option<Flaw>) -> WorldReport {
     lock_core::testing::seed_this_thread(seed);
     let runtime = Builder::new_current_thread().enable_time().start_paused(true).build();
     let world = runtime.expect("a runtime without input and output").block_on(async {
@@ -70,7 +70,7 @@ pub fn play(seed: u64, flaw: Option<Flaw>) -> Outcome {
         world
     });
     let journal = std::mem::take(&mut *world.journal());
-    Outcome {
+    WorldReport {
         trace: journal.trace,
         violations: journal.violations,
         calls: journal.calls,

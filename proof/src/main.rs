@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use lock_proof::{Flaw, Outcome, play};
+use lock_proof::{Flaw, WorldReport, play};
 
 /// Plays simulated worlds of Leasehold's engine, one seed each, and judges all that happened.
 #[derive(Parser)]
@@ -36,7 +36,7 @@ fn main() -> ExitCode {
 }
 
 fn one(seed: u64, flaw: Option<Flaw>) -> bool {
-    let Outcome { trace, violations, .. } = play(seed, flaw);
+    let WorldReport { trace, violations, .. } = play(seed, flaw);
     print!("{trace}");
     violations.is_empty()
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
 #[cfg(any(feature = "postgres", feature = "redis"))]
-use lock_testkit::chaos::Place;
+use lock_testkit::chaos::Victim;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
 use lock_testkit::chaos::{Fault, SERVER_FAULTS, strike_server};
 use lock_testkit::chaos::{FileRegister, Register, Store};
@@ -154,9 +154,9 @@ impl Store for Redis {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        let scripts = Fault::new(Place::Server, "scripts-flushed");
-        let clients = Fault::new(Place::Server, "connections-killed");
-        let keys = Fault::new(Place::Server, "locks-deleted").that_loses();
+        let scripts = Fault::new(Victim::Server, "scripts-flushed");
+        let clients = Fault::new(Victim::Server, "connections-killed");
+        let keys = Fault::new(Victim::Server, "locks-deleted").that_loses();
         [&SERVER_FAULTS[..], &[scripts, clients, keys]].concat()
     }
 
@@ -246,7 +246,7 @@ impl Store for Postgres {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        let sessions = Fault::new(Place::Server, "sessions-terminated");
+        let sessions = Fault::new(Victim::Server, "sessions-terminated");
         [&SERVER_FAULTS[..], &[sessions]].concat()
     }
 

@@ -14,13 +14,13 @@ use crate::shop::Shop;
 
 /// Outcome of an order.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct OrderAnswer {
     pub(crate) order: Order,
     pub(crate) status: StatusCode,
     pub(crate) text: String,
 }
 
-impl Answer {
+impl OrderAnswer {
     pub(crate) fn is_sold(&self) -> bool {
         self.status == StatusCode::OK
     }
@@ -37,10 +37,10 @@ impl Answer {
 }
 
 /// Orders one item from one instance of the service, by its handler.
-pub(crate) async fn order(shop: Arc<Shop>, item: String) -> Answer {
+pub(crate) async fn order(shop: Arc<Shop>, item: String) -> OrderAnswer {
     let order = Order::new();
     let response = order.scope(buy(State(shop), Path(item))).await.into_response();
     let status = response.status();
     let body = to_bytes(response.into_body(), 4096).await.expect("a short text");
-    Answer { order, status, text: String::from_utf8_lossy(&body).into_owned() }
+    OrderAnswer { order, status, text: String::from_utf8_lossy(&body).into_owned() }
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::answer::{Answer, order};
+use crate::answer::{OrderAnswer, order};
 use crate::order::Order;
 use crate::reports;
 use crate::shop::{Payment, Shelf, Shop};
@@ -82,7 +82,7 @@ impl Scene {
     }
 
     /// Compares the sold items with the taken ones. Sales that the buyer was told are uncertain may differ.
-    pub(crate) fn assert_exact(&self, answers: &[(String, Answer)]) {
+    pub(crate) fn assert_exact(&self, answers: &[(String, OrderAnswer)]) {
         for item in items() {
             let told = || answers.iter().filter(|(of, _)| *of == item).map(|(_, answer)| answer);
             let sold = told().filter(|answer| answer.is_sold()).count();
@@ -121,7 +121,7 @@ pub(crate) fn items() -> impl Iterator<Item = String> {
 }
 
 /// Orders in progress, one at a time for each item.
-pub(crate) struct Orders(JoinSet<(String, Answer)>);
+pub(crate) struct Orders(JoinSet<(String, OrderAnswer)>);
 
 impl Orders {
     /// Orders each item once.
@@ -136,7 +136,7 @@ impl Orders {
         )
     }
 
-    pub(crate) async fn answers(self) -> Vec<(String, Answer)> {
+    pub(crate) async fn answers(self) -> Vec<(String, OrderAnswer)> {
         self.0.join_all().await
     }
 }

@@ -7,7 +7,7 @@ use axum::http::StatusCode;
 use lock_testkit::{Mode, RedisServer, eventually};
 use tokio::time::sleep;
 
-use crate::answer::{Answer, order};
+use crate::answer::{OrderAnswer, order};
 use crate::counter::{LIMIT, Orders, Scene, items};
 use crate::shop::Shop;
 
@@ -61,7 +61,7 @@ async fn amid_sales(ttl: Duration) -> (Scene, Arc<Shop>, Orders) {
     (scene, shop, orders)
 }
 
-fn assert_all_sold(answers: &[(String, Answer)], fault: Fault) {
+fn assert_all_sold(answers: &[(String, OrderAnswer)], fault: Fault) {
     for (_, answer) in answers {
         assert!(answer.is_sold() && !answer.reports_loss(), "{fault:?}: {answer:?}");
     }

@@ -10,7 +10,7 @@ use lock_testkit::{Mode, Reply};
 use rand::random_range;
 use tokio::time::sleep;
 
-use crate::answer::{Answer, order};
+use crate::answer::{OrderAnswer, order};
 use crate::counter::{Scene, items};
 use crate::shop::Shop;
 
@@ -68,7 +68,7 @@ async fn c47_no_eviction_goes_unreported() {
 }
 
 /// Buys all items at all instances until `end`; returns the answer to each buyer.
-async fn crowd(shops: [Arc<Shop>; 2], end: Instant) -> Vec<(String, Answer)> {
+async fn crowd(shops: [Arc<Shop>; 2], end: Instant) -> Vec<(String, OrderAnswer)> {
     let buyers = items().flat_map(|item| {
         let places = shops.iter().cloned().cycle().take(BUYERS * shops.len());
         places.map(move |shop| keep_buying(shop, item.clone(), end))
@@ -78,7 +78,7 @@ async fn crowd(shops: [Arc<Shop>; 2], end: Instant) -> Vec<(String, Answer)> {
     told.into_iter().flat_map(|answers| answers.expect("no panic")).collect()
 }
 
-async fn keep_buying(shop: Arc<Shop>, item: String, end: Instant) -> Vec<(String, Answer)> {
+async fn keep_buying(shop: Arc<Shop>, item: String, end: Instant) -> Vec<(String, OrderAnswer)> {
     let mut answers = Vec::new();
     while Instant::now() < end {
         answers.push((item.clone(), order(shop.clone(), item.clone()).await));

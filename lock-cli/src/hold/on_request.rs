@@ -21,13 +21,13 @@ use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::request::acquire;
 use crate::run::{SHUTDOWN_GRACE, Signals, Unreleased, give_back, not_acquired, told_of_loss};
-use crate::url::Place;
+use crate::url::StoreUrl;
 
 /// Serves the lines of the input until its end or a signal, and then gives all locks back.
 pub(super) async fn serve(
     client: &LockClient,
     args: &args::Hold,
-    place: &Place<'_>,
+    place: &StoreUrl<'_>,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let (lines, unwritten) = unbounded_channel();

@@ -19,7 +19,7 @@ pub(super) struct Specification {
     /// Number of grants so far.
     grants: usize,
     /// News of the last step, by client.
-    pub(super) told: Vec<(usize, Told)>,
+    pub(super) told: Vec<(usize, WaiterNews)>,
 }
 
 /// One client's request.
@@ -41,13 +41,13 @@ pub(super) struct Hold {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Told {
+pub(super) enum WaiterNews {
     Granted(usize, Vec<u16>),
     LookAgain,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum StepAnswer {
     Granted(usize, Vec<u16>),
     /// With the number of waiters before it, if it waits.
     Busy(Option<usize>),
@@ -60,31 +60,31 @@ pub(super) enum Answer {
 }
 
 impl Specification {
-    pub(super) fn ask(&mut self, asked: Asked, waits: bool) -> Answer {
+    pub(super) fn ask(&mut self, asked: Asked, waits: bool) -> StepAnswer {
         if self.withdrawn.contains(&asked.who) {
-            return Answer::Refused;
+            return StepAnswer::Refused;
         }
         self.let_in();
         if let Some(own) = self.holders.iter_mut().find(|hold| hold.who == asked.who) {
             own.ends = own.ends.max(self.now + asked.ttl);
-            return Answer::Granted(own.number, own.slots.clone());
+            return StepAnswer::Granted(own.number, own.slots.clone());
         }
         if let Some(permits) = self.other_number(asked.kind) {
             self.queue.retain(|waiter| waiter.who != asked.who);
-            return Answer::Conflict(permits);
+            return StepAnswer::Conflict(permits);
         }
         if self.queue.is_empty() && self.fits(asked.kind) {
             let (number, slots) = self.grant(asked);
-            return Answer::Granted(number, slots);
+            return StepAnswer::Granted(number, slots);
         }
-        Answer::Busy(waits.then(|| self.place_of(asked)))
+        StepAnswer::Busy(waits.then(|| self.place_of(asked)))
     }
 
-    pub(super) fn extend(&mut self, who: usize, number: usize, ttl: u64) -> Answer {
+    pub(super) fn extend(&mut self, who: usize, number: usize, ttl: u64) -> StepAnswer {
         self.end_expired();
         let is_it = |hold: &&mut Hold| hold.who == who && hold.number == number;
         let hold = self.holders.iter_mut().find(is_it);
-        Answer::Done(hold.map(|hold| hold.ends = hold.ends.max(self.now + ttl)).is_some())
+        StepAnswer::Done(hold.map(|hold| hold.ends = hold.ends.max(self.now + ttl)).is_some())
     }
 
     pub(super) fn end(&mut self, ends: impl Fn(usize) -> bool) -> Vec<usize> {
@@ -95,21 +95,21 @@ impl Specification {
         ended
     }
 
-    pub(super) fn withdraw(&mut self, who: usize) -> Answer {
+    pub(super) fn withdraw(&mut self, who: usize) -> StepAnswer {
         self.withdrawn.insert(who);
         self.queue.retain(|waiter| waiter.who != who);
         self.end(|holder| holder == who);
-        Answer::Nothing
+        StepAnswer::Nothing
     }
 
-    pub(super) fn leave(&mut self, who: usize) -> Answer {
+    pub(super) fn leave(&mut self, who: usize) -> StepAnswer {
         self.gone.insert(who);
-        Answer::Nothing
+        StepAnswer::Nothing
     }
 
-    pub(super) fn pass(&mut self, millis: u64) -> Answer {
+    pub(super) fn pass(&mut self, millis: u64) -> StepAnswer {
         self.now += millis;
-        Answer::Nothing
+        StepAnswer::Nothing
     }
 
     fn end_expired(&mut self) {
@@ -123,9 +123,9 @@ impl Specification {
             if !self.gone.contains(&first.who) {
                 if self.fits(first.kind) {
                     let (number, slots) = self.grant(first);
-                    self.told.push((first.who, Told::Granted(number, slots)));
+                    self.told.push((first.who, WaiterNews::Granted(number, slots)));
                 } else if self.other_number(first.kind).is_some() {
-                    self.told.push((first.who, Told::LookAgain));
+                    self.told.push((first.who, WaiterNews::LookAgain));
                 } else {
                     return;
                 }

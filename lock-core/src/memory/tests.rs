@@ -8,7 +8,7 @@ use proptest::prelude::{Just, Strategy};
 use proptest::prop_oneof;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::specification::{Answer, Asked, Specification, Told};
+use super::specification::{Asked, Specification, StepAnswer, WaiterNews};
 use super::*;
 use crate::backend::{WaiterEvent, WaiterEvents};
 use crate::model::{FakeClock, Kind, Label, Permits, Ttl};
@@ -85,9 +85,9 @@ fn c34_every_history_comes_to_what_the_specification_says() {
 
 /// Result of a step: the answer, the news for each client, and the lock as observers see it.
 #[derive(Debug, PartialEq)]
-struct Seen {
-    answer: Answer,
-    told: Vec<(usize, Told)>,
+struct StepSeen {
+    answer: StepAnswer,
+    told: Vec<(usize, WaiterNews)>,
     /// Each holder's client, kind, slots, grant, and remaining milliseconds.
     holders: Vec<(usize, Kind, Vec<u16>, usize, u64)>,
     waiters: usize,
@@ -131,13 +131,13 @@ impl Run {
     }
 
     /// Returns the result of the step, and the expected result.
-    fn take(&mut self, step: Step) -> (Seen, Seen) {
+    fn take(&mut self, step: Step) -> (StepSeen, StepSeen) {
         let (answer, expected) = (self.made(step), self.specified(step));
         let (told, holders, waiters) = (self.told(), self.holders(), self.state().waiters);
-        (Seen { answer, told, holders, waiters: waiters.expect("it knows") as usize }, expected)
+        (StepSeen { answer, told, holders, waiters: waiters.expect("it knows") as usize }, expected)
     }
 
-    fn specified(&mut self, step: Step) -> Seen {
+    fn specified(&mut self, step: Step) -> StepSeen {
         let (specification, claims) = (&mut self.specification, &self.claims);
         let ttl = |who: usize| claims[who].ttl.as_duration().as_millis() as u64;
         let answer = match step {
@@ -146,12 +146,12 @@ impl Run {
             }
             Step::Extend(who) => specification.extend(who, self.asked[who], ttl(who)),
             Step::Release(who) => {
-                Answer::Done(!specification.end(|holder| holder == who).is_empty())
+                StepAnswer::Done(!specification.end(|holder| holder == who).is_empty())
             }
             Step::Withdraw(who) => specification.withdraw(who),
             Step::Leave(who) => specification.leave(who),
-            Step::Evict(who) => Answer::Evicted(specification.end(|holder| holder == who)),
-            Step::EvictAll => Answer::Evicted(specification.end(|_| true)),
+            Step::Evict(who) => StepAnswer::Evicted(specification.end(|holder| holder == who)),
+            Step::EvictAll => StepAnswer::Evicted(specification.end(|_| true)),
             Step::Pass(millis) => specification.pass(millis),
         };
         let now = specification.now;
@@ -161,10 +161,10 @@ impl Run {
         let (holders, waiters) = (holders.collect(), specification.queue.len());
         let mut told = std::mem::take(&mut specification.told);
         told.sort_by_key(|(who, _)| *who);
-        Seen { answer, told, holders, waiters }
+        StepSeen { answer, told, holders, waiters }
     }
 
-    fn made(&mut self, step: Step) -> Answer {
+    fn made(&mut self, step: Step) -> StepAnswer {
         self.asked.clone_from(&self.last);
         let (backend, clock) = (self.backend.clone(), self.clock.clone());
         let claim = |who: usize| self.claims[who].clone();
@@ -175,53 +175,55 @@ impl Run {
                 let Claim { name, owner, ttl, .. } = claim(who);
                 let token = self.tokens.get(self.last[who]).copied().unwrap_or(FencingToken::MAX);
                 let extension = now(backend.extend_one(&Renewal { name, owner, token, ttl }));
-                Answer::Done(extension.expect("an answer") != Extension::Lost)
+                StepAnswer::Done(extension.expect("an answer") != Extension::Lost)
             }
             Step::Release(who) => {
                 let released = now(backend.release(&claim(who).name, claim(who).owner));
-                Answer::Done(released.expect("an answer") == Release::Released)
+                StepAnswer::Done(released.expect("an answer") == Release::Released)
             }
             Step::Withdraw(who) => {
                 now(backend.withdraw(&claim(who).name, &[claim(who).owner])).expect("an answer");
-                Answer::Nothing
+                StepAnswer::Nothing
             }
             Step::Leave(who) => {
                 self.waiters[who].1 = None;
-                Answer::Nothing
+                StepAnswer::Nothing
             }
             Step::Evict(who) => self.evicted(&evict(Whom::Owner(claim(who).owner.to_string()))),
             Step::EvictAll => self.evicted(&evict(Whom::All)),
             Step::Pass(millis) => {
                 clock.advance(Duration::from_millis(millis));
-                Answer::Nothing
+                StepAnswer::Nothing
             }
         }
     }
 
-    fn ask(&mut self, who: usize, waits: bool) -> Answer {
+    fn ask(&mut self, who: usize, waits: bool) -> StepAnswer {
         let waiter = waits.then_some(&self.waiters[who].0);
         match now(self.backend.acquire(&self.claims[who], waiter)) {
             Ok(Attempt::Granted(grant)) => {
-                Answer::Granted(self.granted(who, &grant), grant.slots.as_slice().to_vec())
+                StepAnswer::Granted(self.granted(who, &grant), grant.slots.as_slice().to_vec())
             }
-            Ok(Attempt::Busy(seen)) => Answer::Busy(seen.position.map(|before| before as usize)),
+            Ok(Attempt::Busy(seen)) => {
+                StepAnswer::Busy(seen.position.map(|before| before as usize))
+            }
             Err(error) => match error.permits() {
-                Some((_, held)) => Answer::Conflict(held),
-                None => Answer::Refused,
+                Some((_, held)) => StepAnswer::Conflict(held),
+                None => StepAnswer::Refused,
             },
         }
     }
 
-    fn told(&mut self) -> Vec<(usize, Told)> {
+    fn told(&mut self) -> Vec<(usize, WaiterNews)> {
         let events = |(_, events): &(WaiterHandle, Option<WaiterEvents>)| {
             events.as_ref().and_then(|events| events.next().now_or_never())
         };
         let events: Vec<_> = self.waiters.iter().map(events).collect();
         let told = events.into_iter().enumerate().filter_map(|(who, event)| match event? {
-            WaiterEvent::TryAgain => Some((who, Told::LookAgain)),
+            WaiterEvent::TryAgain => Some((who, WaiterNews::LookAgain)),
             WaiterEvent::Granted(grant) => {
                 let slots = grant.slots.as_slice().to_vec();
-                Some((who, Told::Granted(self.granted(who, &grant), slots)))
+                Some((who, WaiterNews::Granted(self.granted(who, &grant), slots)))
             }
         });
         told.collect()
@@ -241,8 +243,8 @@ impl Run {
         now(self.backend.inspect(&self.claims[0].name)).expect("an answer")
     }
 
-    fn evicted(&self, holders: &[Holder]) -> Answer {
-        Answer::Evicted(holders.iter().map(|holder| self.who(holder)).collect())
+    fn evicted(&self, holders: &[Holder]) -> StepAnswer {
+        StepAnswer::Evicted(holders.iter().map(|holder| self.who(holder)).collect())
     }
 
     fn who(&self, holder: &Holder) -> usize {

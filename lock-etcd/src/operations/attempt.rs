@@ -14,7 +14,7 @@ use crate::protocol::requests::{self, ClaimKeys};
 use crate::protocol::standing::{Standing, first_slots};
 use crate::protocol::view::{Entered, View, entered, server_time};
 use crate::sessions::session::Session;
-use crate::waiting::waiters::{Place, Seen};
+use crate::waiting::waiters::{LastLook, Place};
 use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
 
@@ -241,7 +241,7 @@ impl Cluster {
             is_watching: AtomicBool::new(true),
             answered: Mutex::new((this.asked, at)),
             waiter: waiter.clone(),
-            seen: Mutex::new(Seen { asked: this.asked, revision: view.revision }),
+            seen: Mutex::new(LastLook { asked: this.asked, revision: view.revision }),
             in_doubt: Notify::new(),
         };
         let contention = place.contention();

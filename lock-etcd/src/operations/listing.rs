@@ -36,15 +36,15 @@ impl Cluster {
     }
 
     /// Reads the holders of a lock, and the number of claims on it.
-    pub(crate) async fn claims_on(&self, name: &LockName) -> Result<Claims, BackendError> {
+    pub(crate) async fn claims_on(&self, name: &LockName) -> Result<ClaimsOnLock, BackendError> {
         let (first, count) = self.first(name).await?;
         match first {
             // Only claims of these kinds hold it beside each other.
             Some(first) if first.kind() != Kind::Exclusive => {
                 let all = self.claims_of(self.root.claims(name)).await?.remove(name);
-                Ok(Claims::of(all.unwrap_or_default()))
+                Ok(ClaimsOnLock::of(all.unwrap_or_default()))
             }
-            first => Ok(Claims { holders: first.into_iter().collect(), count }),
+            first => Ok(ClaimsOnLock { holders: first.into_iter().collect(), count }),
         }
     }
 
@@ -87,7 +87,7 @@ impl Cluster {
     fn state(
         &self,
         name: LockName,
-        claims: &Claims,
+        claims: &ClaimsOnLock,
         left: &Left,
     ) -> Result<LockState, BackendError> {
         let holders = claims.holders.iter().map(|claim| left.holder(claim));
@@ -130,7 +130,7 @@ impl Cluster {
         limit: usize,
     ) -> Result<Vec<LockState>, BackendError> {
         let claims = self.claims_of(self.root.starting_with(start)).await?.into_iter();
-        let claims = claims.map(|(name, claims)| (name, Claims::of(claims)));
+        let claims = claims.map(|(name, claims)| (name, ClaimsOnLock::of(claims)));
         // Nobody holds a lock whose first claim has no slots yet.
         let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
         let held: Vec<_> = held.collect();
@@ -181,13 +181,13 @@ impl Left {
 }
 
 /// The claims on one lock.
-pub(crate) struct Claims {
+pub(crate) struct ClaimsOnLock {
     /// The claims that hold the lock, in the order of their grants.
     pub(crate) holders: Vec<StoredClaim>,
     count: u64,
 }
 
-impl Claims {
+impl ClaimsOnLock {
     fn of(mut claims: Vec<StoredClaim>) -> Self {
         claims.sort_unstable_by_key(|claim| claim.revision);
         Self { holders: holders(&claims).to_vec(), count: claims.len() as u64 }

@@ -88,14 +88,14 @@ pub(crate) struct Place {
     /// Times of the waiter's last question, and of its answer on the server's clock.
     pub(crate) answered: Mutex<(Moment, ServerTime)>,
     pub(crate) waiter: WaiterHandle,
-    pub(crate) seen: Mutex<Seen>,
+    pub(crate) seen: Mutex<LastLook>,
     /// Notified when a look cannot tell if the front of the queue is alive.
     pub(crate) in_doubt: Notify,
 }
 
 /// The last look that saw the place, and a claim before it: its start, and the revision of the store then.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen {
+pub(crate) struct LastLook {
     pub(crate) asked: Moment,
     pub(crate) revision: i64,
 }
@@ -205,7 +205,7 @@ impl Place {
         let made = |number: usize| Some(found.get(number)?.as_ref()?.revision);
         let is_there = made(0) == Some(self.revision);
         if is_there && made(1).is_some_and(|before| before < self.revision) {
-            *self.seen() = Seen { asked, revision };
+            *self.seen() = LastLook { asked, revision };
             let farthest = found.get(2).and_then(Option::as_ref);
             let is_whole = self.ahead().is_whole;
             if farthest.is_none_or(|first| is_whole && !first.is_claimed()) {
@@ -223,7 +223,7 @@ impl Place {
     }
 
     /// Returns the result of the last look.
-    pub(crate) fn seen(&self) -> MutexGuard<'_, Seen> {
+    pub(crate) fn seen(&self) -> MutexGuard<'_, LastLook> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -11,7 +11,7 @@ pub(crate) struct Sockets;
 
 #[allow(dead_code)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Delivered {
     Sent,
     Nobody,
 }
@@ -31,8 +31,8 @@ impl Sockets {
         Err(ErrorKind::Unsupported.into())
     }
 
-    pub(crate) fn tell(&self, _name: Uuid, _message: &str) -> Told {
-        Told::Nobody
+    pub(crate) fn tell(&self, _name: Uuid, _message: &str) -> Delivered {
+        Delivered::Nobody
     }
 }
 

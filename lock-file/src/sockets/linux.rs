@@ -42,7 +42,7 @@ pub(crate) struct Sockets {
 
 /// Outcome of a message to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Delivered {
     /// The process receives it; or the message is lost, and a poll finds its grant (C28).
     Sent,
     /// Nobody has that socket: its process is dead, or no longer waits.
@@ -99,14 +99,14 @@ impl Sockets {
     }
 
     /// Sends a message to the process that has the socket called `name`.
-    pub(crate) fn tell(&self, name: Uuid, message: &str) -> Told {
+    pub(crate) fn tell(&self, name: Uuid, message: &str) -> Delivered {
         match self.send(name, message).map_err(|error| error.kind()) {
-            Err(ErrorKind::NotFound) => Told::Nobody,
+            Err(ErrorKind::NotFound) => Delivered::Nobody,
             Err(ErrorKind::ConnectionRefused) => {
                 let _ = fs::remove_file(self.path_of(name));
-                Told::Nobody
+                Delivered::Nobody
             }
-            Ok(()) | Err(_) => Told::Sent,
+            Ok(()) | Err(_) => Delivered::Sent,
         }
     }
 

@@ -26,7 +26,7 @@ fn dead(sockets: &Sockets) -> Uuid {
 }
 
 async fn heard(sockets: &Sockets, socket: &mut HearingSocket, message: &str) -> String {
-    assert_eq!(sockets.tell(socket.name(), message), Told::Sent);
+    assert_eq!(sockets.tell(socket.name(), message), Delivered::Sent);
     socket.recv().await.expect("a message")
 }
 
@@ -51,7 +51,7 @@ async fn the_folder_is_private_and_a_socket_goes_with_its_owner() {
     let name = socket.name();
     drop(socket);
     assert_eq!(files(&sockets), 0, "R1");
-    assert_eq!(sockets.tell(name, ""), Told::Nobody);
+    assert_eq!(sockets.tell(name, ""), Delivered::Nobody);
 }
 
 #[tokio::test]
@@ -59,9 +59,9 @@ async fn c28_the_socket_of_a_dead_process_is_gone_and_its_file_is_removed() {
     let (_home, sockets) = sockets();
     let alive = sockets.bind().expect("bound");
     let dead = dead(&sockets);
-    assert_eq!(sockets.tell(dead, ""), Told::Nobody);
+    assert_eq!(sockets.tell(dead, ""), Delivered::Nobody);
     assert_eq!(files(&sockets), 1);
-    assert_eq!(sockets.tell(alive.file.name, ""), Told::Sent);
+    assert_eq!(sockets.tell(alive.file.name, ""), Delivered::Sent);
 }
 
 #[tokio::test]

@@ -36,7 +36,7 @@ use tokio::time::sleep;
 
 use super::majority::{Answers, majority, said};
 use super::round::Round;
-use super::voter::{ANSWER_COUNTS_FOR, Told, Voter};
+use super::voter::{ANSWER_COUNTS_FOR, Voter, VoterReport};
 
 /// The time for which a server stays out, and the ballots that it may grant then.
 #[derive(Debug, PartialEq)]
@@ -46,7 +46,7 @@ struct Terms {
 }
 
 /// Admits all servers at once, if this is a new set.
-pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<Told>) {
+pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<VoterReport>) {
     if is_new_set(told) {
         let of_each = voters.iter().zip(said(told));
         // A server that fails now is new to the first attempt too.
@@ -57,7 +57,7 @@ pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<Told>) {
 /// Admits one server when its time is over.
 pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
     // The run is asked for first: the terms are not valid for a later run, which may have lost more.
-    if let Ok(Told { run, is_in: false, .. }) = newcomer.tell().await {
+    if let Ok(VoterReport { run, is_in: false, .. }) = newcomer.tell().await {
         sleep(by_any_clock(ANSWER_COUNTS_FOR)).await;
         if let Some(Terms { out, floor }) = terms_of_others(&voters, &newcomer).await {
             // After an error the next attempt begins again.
@@ -75,12 +75,12 @@ async fn terms_of_others(voters: &[Arc<Voter>], newcomer: &Arc<Voter>) -> Option
 }
 
 /// Returns true if all servers answer, and none was ever admitted.
-fn is_new_set(told: &Answers<Told>) -> bool {
-    told.iter().all(|answer| matches!(answer, Some(Ok(Told { was_in: false, .. }))))
+fn is_new_set(told: &Answers<VoterReport>) -> bool {
+    told.iter().all(|answer| matches!(answer, Some(Ok(VoterReport { was_in: false, .. }))))
 }
 
 /// Joins the answers of the others; `None` if too few have answered.
-fn terms(others: &Answers<Told>) -> Option<Terms> {
+fn terms(others: &Answers<VoterReport>) -> Option<Terms> {
     let told = || said(others);
     let voting = told().filter(|told| told.is_in).count();
     let suffice = told().count() == others.len() || voting >= majority(others.len() + 1);
@@ -103,12 +103,12 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn voting(held: Duration, high: u64) -> Option<Result<Told, BackendError>> {
-        Some(Ok(Told { run: String::new(), is_in: true, was_in: true, held, high }))
+    fn voting(held: Duration, high: u64) -> Option<Result<VoterReport, BackendError>> {
+        Some(Ok(VoterReport { run: String::new(), is_in: true, was_in: true, held, high }))
     }
 
-    fn empty() -> Option<Result<Told, BackendError>> {
-        Some(Ok(Told {
+    fn empty() -> Option<Result<VoterReport, BackendError>> {
+        Some(Ok(VoterReport {
             run: String::new(),
             is_in: false,
             was_in: false,
@@ -117,7 +117,7 @@ mod tests {
         }))
     }
 
-    fn silent() -> Option<Result<Told, BackendError>> {
+    fn silent() -> Option<Result<VoterReport, BackendError>> {
         Some(Err(BackendError::no_answer("test", SECOND)))
     }
 

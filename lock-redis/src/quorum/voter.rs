@@ -76,7 +76,7 @@ pub(super) struct GivingBack {
 
 /// Facts that a voter reports.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct VoterReport {
     /// The run of the server.
     pub(super) run: String,
     /// True if this run was let in.
@@ -202,18 +202,18 @@ impl Voter {
     }
 
     /// Returns the facts that the server reports.
-    pub(super) async fn tell(&self) -> Result<Told, BackendError> {
+    pub(super) async fn tell(&self) -> Result<VoterReport, BackendError> {
         self.tell_within(VOTER_LIMIT).await
     }
 
     /// Does the same as [`tell`](Self::tell), for a client that must open all its connections.
-    pub(super) async fn tell_within(&self, limit: Duration) -> Result<Told, BackendError> {
+    pub(super) async fn tell_within(&self, limit: Duration) -> Result<VoterReport, BackendError> {
         let ask = async {
             let keys = [RUN, OUT, HELD, HIGH, FLOOR];
             let (run, reply) = self.run_in(&TELL, &keys, |_| None::<u64>).await?;
             let (let_in, held, high): (String, u64, u64) = reply::read(reply, "a voter")?;
             let (is_in, was_in) = (let_in == run, !let_in.is_empty());
-            Ok(Told { run, is_in, was_in, held: Duration::from_millis(held), high })
+            Ok(VoterReport { run, is_in, was_in, held: Duration::from_millis(held), high })
         };
         self.within(limit, ask).await
     }

@@ -8,7 +8,7 @@ use redis::{Arg, Cmd, Pipeline, Value};
 use tokio::sync::oneshot;
 
 use crate::protocol::message::Message;
-use crate::wire::delivery::{Answer, Reply};
+use crate::wire::delivery::{Reply, ReplyTo};
 use crate::wire::together::Together;
 
 /// Manner of asking a server.
@@ -71,13 +71,13 @@ impl Request {
 
 /// Outcome of a batch.
 #[derive(Default)]
-pub(crate) struct Outcome {
-    pub(crate) answers: Vec<Answer>,
+pub(crate) struct BatchOutcome {
+    pub(crate) answers: Vec<ReplyTo>,
     /// Requests that go alone next.
     pub(crate) left: Vec<Request>,
 }
 
-impl Outcome {
+impl BatchOutcome {
     fn answer(&mut self, request: Request, reply: Reply) {
         self.answers.push((request.caller, reply));
     }
@@ -88,7 +88,7 @@ pub(crate) async fn send(
     mut driver: MultiplexedConnection,
     together: &Together,
     batch: Vec<Request>,
-) -> Outcome {
+) -> BatchOutcome {
     let mut parts = parts(together, batch);
     let mut pipeline = Pipeline::with_capacity(parts.len());
     for part in &mut parts {
@@ -97,7 +97,7 @@ pub(crate) async fn send(
         }
         pipeline.add_command(part.command(together));
     }
-    let mut outcome = Outcome::default();
+    let mut outcome = BatchOutcome::default();
     match driver.send_packed_commands(&pipeline, 0, pipeline.len()).await {
         Ok(replies) => {
             let replies = pipeline.cmd_iter().zip(replies);
@@ -160,7 +160,7 @@ impl Part {
     }
 
     /// Sorts its requests into answered ones and left ones.
-    fn answer(self, together: &Together, reply: Value, outcome: &mut Outcome) {
+    fn answer(self, together: &Together, reply: Value, outcome: &mut BatchOutcome) {
         if self.others.is_empty() {
             return outcome.answer(self.first, reply.extract_error());
         }

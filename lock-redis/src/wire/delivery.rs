@@ -19,7 +19,7 @@ use tokio::task::yield_now;
 pub(crate) type Reply = Result<Value, RedisError>;
 
 /// An answer, and the channel of its caller.
-pub(crate) type Answer = (oneshot::Sender<Reply>, Reply);
+pub(crate) type ReplyTo = (oneshot::Sender<Reply>, Reply);
 
 /// Delivers answers as soon as the thread has no more ready tasks.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Delivery {
 }
 
 impl Delivery {
-    pub(crate) fn deliver(&mut self, answers: Vec<Answer>) {
+    pub(crate) fn deliver(&mut self, answers: Vec<ReplyTo>) {
         if answers.len() < 2 {
             return tell(answers);
         }
@@ -45,18 +45,18 @@ impl Delivery {
 
 /// A waker that delivers the answers: it is called at the moment.
 #[derive(Default)]
-struct Untold(Mutex<Vec<Answer>>);
+struct Untold(Mutex<Vec<ReplyTo>>);
 
 impl Untold {
     /// Adds answers; returns true if there were none before.
-    fn add(&self, mut answers: Vec<Answer>) -> bool {
+    fn add(&self, mut answers: Vec<ReplyTo>) -> bool {
         let mut untold = self.answers();
         let is_first = untold.is_empty();
         untold.append(&mut answers);
         is_first
     }
 
-    fn answers(&self) -> MutexGuard<'_, Vec<Answer>> {
+    fn answers(&self) -> MutexGuard<'_, Vec<ReplyTo>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -68,7 +68,7 @@ impl Wake for Untold {
     }
 }
 
-fn tell(answers: Vec<Answer>) {
+fn tell(answers: Vec<ReplyTo>) {
     for (caller, reply) in answers {
         // The caller may have left.
         let _ = caller.send(reply);
@@ -81,7 +81,7 @@ mod tests {
 
     type Caller = oneshot::Receiver<Reply>;
 
-    fn answers<const N: usize>() -> (Vec<Answer>, [Caller; N]) {
+    fn answers<const N: usize>() -> (Vec<ReplyTo>, [Caller; N]) {
         let mut answers = Vec::new();
         let callers = std::array::from_fn(|_| {
             let (sender, caller) = oneshot::channel();

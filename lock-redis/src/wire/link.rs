@@ -39,7 +39,7 @@ use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
 
 use crate::protocol::message::Message;
-use crate::wire::batch::{self, Manner, Outcome, Outstanding, Request};
+use crate::wire::batch::{self, BatchOutcome, Manner, Outstanding, Request};
 use crate::wire::delivery::{Delivery, Reply};
 use crate::wire::opening;
 use crate::wire::socket::{Side, Socket};
@@ -270,13 +270,14 @@ fn ended(error: RedisError) -> RedisError {
 async fn carry(opened: &Opened, mut queue: mpsc::UnboundedReceiver<Request>) {
     let Opened { driver, socket, .. } = opened;
     let together = Together::default();
-    let (mut batch, mut batches) = (Vec::new(), FuturesUnordered::<BoxFuture<'_, Outcome>>::new());
+    let (mut batch, mut batches) =
+        (Vec::new(), FuturesUnordered::<BoxFuture<'_, BatchOutcome>>::new());
     let mut delivery = Delivery::default();
     loop {
         tokio::select! {
             biased;
             Some(outcome) = socket.wait(Side::Task, batches.next()), if !batches.is_empty() => {
-                let Outcome { answers, left } = outcome;
+                let BatchOutcome { answers, left } = outcome;
                 leave(&mut batch, left);
                 delivery.deliver(answers);
                 if batches.is_empty() {

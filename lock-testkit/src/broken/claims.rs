@@ -8,9 +8,9 @@ use lock_core::{LockName, OwnerId};
 
 /// The last granted claim of each lock, until its hold is ended. Expiries are not noticed.
 #[derive(Debug, Default)]
-pub(super) struct Claims(Mutex<HashMap<LockName, Claim>>);
+pub(super) struct LastClaims(Mutex<HashMap<LockName, Claim>>);
 
-impl Claims {
+impl LastClaims {
     /// Notes the outcome of an attempt.
     pub(super) fn note(&self, claim: &Claim, attempt: &Attempt) {
         if matches!(attempt, Attempt::Granted(_)) {

@@ -5,7 +5,7 @@ use lock_core::backend::DistributedLockExt;
 use lock_core::backend::{Extension, Renewal};
 use lock_core::{DistributedLock, LockAdmin};
 
-use super::flaw::{Answer, Flaw, Sound};
+use super::flaw::{ExtensionResult, Flaw, Sound};
 
 /// Everybody who knows the token can extend the hold.
 #[derive(Debug)]
@@ -13,7 +13,7 @@ pub(super) struct AnyOwnerExtends;
 
 #[async_trait]
 impl Flaw for AnyOwnerExtends {
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             if let Some(holder) = sound.claims.of(&renewal.name) {
@@ -30,7 +30,7 @@ pub(super) struct AnyTokenExtends;
 
 #[async_trait]
 impl Flaw for AnyTokenExtends {
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             if let Ok(Some(token)) = sound.own_token(&renewal.name, renewal.owner).await {
@@ -46,7 +46,7 @@ impl Flaw for AnyTokenExtends {
 pub(super) struct ExtensionRevives;
 
 impl ExtensionRevives {
-    async fn extend_one(&self, sound: &Sound, renewal: &Renewal) -> Answer {
+    async fn extend_one(&self, sound: &Sound, renewal: &Renewal) -> ExtensionResult {
         let answer = sound.extend_one(renewal).await?;
         let is_free = sound.inspect(&renewal.name).await?.holder().is_none();
         let last = sound.claims.of(&renewal.name);
@@ -62,7 +62,7 @@ impl ExtensionRevives {
 
 #[async_trait]
 impl Flaw for ExtensionRevives {
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut answers = Vec::new();
         for renewal in renewals {
             answers.push(self.extend_one(sound, renewal).await);

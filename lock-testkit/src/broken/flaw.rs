@@ -14,7 +14,7 @@ use lock_core::{
     LockName, LockState, MemoryBackend, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
 };
 
-use super::claims::Claims;
+use super::claims::LastClaims;
 
 /// Answer to an attempt to acquire.
 pub(super) type Tried = Result<Attempt, BackendError>;
@@ -32,7 +32,7 @@ pub(super) type Listed = Result<Vec<LockState>, BackendError>;
 pub(super) type Evicted = Result<Vec<Holder>, BackendError>;
 
 /// Answer to one renewal.
-pub(super) type Answer = Result<Extension, BackendError>;
+pub(super) type ExtensionResult = Result<Extension, BackendError>;
 
 /// The waiter to wake, if any.
 pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
@@ -41,7 +41,7 @@ pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
 #[derive(Debug, Default)]
 pub(super) struct Sound {
     backend: MemoryBackend,
-    pub(super) claims: Claims,
+    pub(super) claims: LastClaims,
 }
 
 impl Sound {
@@ -86,7 +86,7 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         sound.extend(renewals).await
     }
 
@@ -192,7 +192,7 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
         Ok(attempt)
     }
 
-    async fn extend(&self, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         self.flaw.extend(self.begun(), renewals).await
     }
 

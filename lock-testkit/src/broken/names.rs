@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use lock_core::backend::{Claim, Renewal};
 use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, OwnerId, Whom};
 
-use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
+use super::flaw::{Evicted, ExtensionResult, Flaw, Released, Sound, Tried, Waiter, Withdrawn};
 
 /// Stores each name in a changed form, so that some names become equal.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl Flaw for Names {
         sound.acquire(&claim, waiter).await
     }
 
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             renewal.name = self.of(&renewal.name);

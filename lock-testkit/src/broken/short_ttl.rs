@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Extension, Renewal};
 use lock_core::{DistributedLock, Ttl};
 
-use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
+use super::flaw::{ExtensionResult, Flaw, Sound, Tried, Waiter};
 
 /// The server keeps a hold only for these shares of the TTLs that it reports.
 #[derive(Debug)]
@@ -41,13 +41,13 @@ impl Flaw for ShortTtl {
         Ok(attempt)
     }
 
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut kept = renewals.to_vec();
         for renewal in &mut kept {
             renewal.ttl = share_of(renewal.ttl, self.extension);
         }
         let answers = sound.extend(&kept).await.into_iter().zip(renewals);
-        let told = |(answer, renewal): (Answer, &Renewal)| match answer {
+        let told = |(answer, renewal): (ExtensionResult, &Renewal)| match answer {
             Ok(Extension::Extended(_)) => Ok(Extension::Extended(renewal.ttl.as_duration())),
             other => other,
         };

@@ -8,7 +8,7 @@ use lock_core::backend::{Claim, Extension, Renewal};
 use lock_core::{BackendError, DistributedLock, LockAdmin, LockName, LockState, Whom};
 use tokio::time::Instant;
 
-use super::flaw::{Answer, Flaw, Sound, Tried, Waiter};
+use super::flaw::{ExtensionResult, Flaw, Sound, Tried, Waiter};
 
 /// An extension sets the end of the hold, even to an earlier time.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ impl Flaw for ExtensionShortens {
         sound.acquire(claim, waiter).await
     }
 
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let answers = sound.extend(renewals).await;
         for (renewal, answer) in renewals.iter().zip(&answers) {
             if let Ok(Extension::Extended(ttl)) = answer {

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use lock_core::backend::{Attempt, Claim, Grant, Release, Renewal};
 use lock_core::{DistributedLock, FencingToken, LockAdmin, LockName, OwnerId, Whom};
 
-use super::flaw::{Answer, Evicted, Flaw, Released, Sound, Tried, Waiter};
+use super::flaw::{Evicted, ExtensionResult, Flaw, Released, Sound, Tried, Waiter};
 
 /// Source of a lock's next token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +89,7 @@ impl Flaw for Numbered {
         Ok(attempt)
     }
 
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<Answer> {
+    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let mut renewals = renewals.to_vec();
         for renewal in &mut renewals {
             let row = |row: &Row| (row.number == renewal.token.get()).then_some(row.sound);

@@ -6,14 +6,14 @@ pub struct Fault {
     /// Its name.
     pub name: &'static str,
     /// Victim of the fault.
-    pub place: Place,
+    pub place: Victim,
     /// True if the store forgets holds, so that S3 may break (P2).
     pub loses: bool,
 }
 
 /// Victim of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Victim {
     /// The network of one worker.
     Network,
     /// One worker.
@@ -26,7 +26,7 @@ pub enum Place {
 
 impl Fault {
     /// A fault under which the whole contract holds.
-    pub const fn new(place: Place, name: &'static str) -> Self {
+    pub const fn new(place: Victim, name: &'static str) -> Self {
         Self { name, place, loses: false }
     }
 
@@ -42,7 +42,7 @@ pub(super) const EVICTED: &str = "evicted";
 
 /// The faults that need no support of the store.
 pub(super) const OF_WORKERS: [Fault; 2] =
-    [Fault::new(Place::Worker, PAUSED), Fault::new(Place::Worker, KILLED)];
+    [Fault::new(Victim::Worker, PAUSED), Fault::new(Victim::Worker, KILLED)];
 
 /// An evicted holder learns of it at its next renewal, and believes until then.
-pub(super) const OF_LOCKS: [Fault; 1] = [Fault::new(Place::Lock, EVICTED).that_loses()];
+pub(super) const OF_LOCKS: [Fault; 1] = [Fault::new(Victim::Lock, EVICTED).that_loses()];

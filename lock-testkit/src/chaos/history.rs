@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::path::Path;
 
-use super::linear::{Act, Operation, Outcome};
+use super::linear::{Act, Operation, OperationOutcome};
 
 /// All notes of the processes of a run, put together.
 #[derive(Debug, Default)]
@@ -226,10 +226,10 @@ impl Reader {
         let (name, place) = self.operations.get(key)?;
         let operation = &mut self.history.operations.get_mut(name)?[*place];
         operation.returned = match (outcome, operation.act) {
-            ("ok", Act::Read) => Some((at, Outcome::Value(value.parse().ok()?))),
-            ("ok", _) => Some((at, Outcome::Done)),
-            ("stale", _) => Some((at, Outcome::Stale)),
-            ("never", _) => Some((at, Outcome::Never)),
+            ("ok", Act::Read) => Some((at, OperationOutcome::Value(value.parse().ok()?))),
+            ("ok", _) => Some((at, OperationOutcome::Done)),
+            ("stale", _) => Some((at, OperationOutcome::Stale)),
+            ("never", _) => Some((at, OperationOutcome::Never)),
             _ => None,
         };
         Some(())

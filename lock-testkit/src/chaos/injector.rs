@@ -6,7 +6,7 @@ use lock_core::LockClient;
 use tokio::time::{Instant, sleep};
 
 use super::crew::Crew;
-use super::fault::{EVICTED, Fault, KILLED, OF_LOCKS, OF_WORKERS, PAUSED, Place};
+use super::fault::{EVICTED, Fault, KILLED, OF_LOCKS, OF_WORKERS, PAUSED, Victim};
 use super::journal::Journal;
 use super::network;
 use super::plan::Plan;
@@ -62,7 +62,7 @@ pub(super) async fn strike_store<S: Store>(
             continue;
         }
         let loses = fault.loses && !plan.excuses_nothing;
-        let victim = if fault.place == Place::Lock { *rng.pick(&NAMES) } else { S::NAME };
+        let victim = if fault.place == Victim::Lock { *rng.pick(&NAMES) } else { S::NAME };
         journal.note(format_args!("begins {} {victim} {loses}", fault.name));
         match fault.name {
             // A stopped server has nothing to free.

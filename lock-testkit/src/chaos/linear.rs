@@ -12,7 +12,7 @@ pub(super) struct Operation {
     pub(super) act: Act,
     pub(super) called: u64,
     /// Time and outcome of its return; `None` if they are unknown.
-    pub(super) returned: Option<(u64, Outcome)>,
+    pub(super) returned: Option<(u64, OperationOutcome)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub(super) enum Act {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(super) enum OperationOutcome {
     Done,
     Value(u64),
     Stale,
@@ -39,14 +39,14 @@ struct Register {
 }
 
 impl Register {
-    fn apply(self, act: Act) -> (Self, Outcome) {
+    fn apply(self, act: Act) -> (Self, OperationOutcome) {
         match act {
-            Act::Read => (self, Outcome::Value(self.value)),
+            Act::Read => (self, OperationOutcome::Value(self.value)),
             Act::Advance(token) | Act::Write(token, _) if token < self.seen => {
-                (self, Outcome::Stale)
+                (self, OperationOutcome::Stale)
             }
-            Act::Advance(token) => (Self { seen: token, ..self }, Outcome::Done),
-            Act::Write(token, value) => (Self { seen: token, value }, Outcome::Done),
+            Act::Advance(token) => (Self { seen: token, ..self }, OperationOutcome::Done),
+            Act::Write(token, value) => (Self { seen: token, value }, OperationOutcome::Done),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(super) fn explain(all: &[Operation]) -> Result<usize, usize> {
     let counts = |operation: &Operation| {
         !matches!(
             (operation.act, operation.returned),
-            (Act::Read, None) | (_, Some((_, Outcome::Never)))
+            (Act::Read, None) | (_, Some((_, OperationOutcome::Never)))
         )
     };
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -149,19 +149,19 @@ fn after(
 mod tests {
     use super::*;
 
-    fn operation(act: Act, called: u64, returned: Option<(u64, Outcome)>) -> Operation {
+    fn operation(act: Act, called: u64, returned: Option<(u64, OperationOutcome)>) -> Operation {
         Operation { who: String::new(), act, called, returned }
     }
 
     #[test]
     fn what_one_register_shows_is_explained() {
         let all = [
-            operation(Act::Advance(1), 0, Some((1, Outcome::Done))),
-            operation(Act::Read, 2, Some((3, Outcome::Value(0)))),
-            operation(Act::Advance(2), 3, Some((6, Outcome::Done))),
-            operation(Act::Write(1, 1), 4, Some((5, Outcome::Done))),
-            operation(Act::Read, 6, Some((7, Outcome::Value(1)))),
-            operation(Act::Write(1, 9), 8, Some((9, Outcome::Stale))),
+            operation(Act::Advance(1), 0, Some((1, OperationOutcome::Done))),
+            operation(Act::Read, 2, Some((3, OperationOutcome::Value(0)))),
+            operation(Act::Advance(2), 3, Some((6, OperationOutcome::Done))),
+            operation(Act::Write(1, 1), 4, Some((5, OperationOutcome::Done))),
+            operation(Act::Read, 6, Some((7, OperationOutcome::Value(1)))),
+            operation(Act::Write(1, 9), 8, Some((9, OperationOutcome::Stale))),
         ];
         assert!(explain(&all).is_ok());
     }
@@ -170,8 +170,8 @@ mod tests {
     #[test]
     fn s1_a_write_below_the_fence_is_not_explained() {
         let all = [
-            operation(Act::Advance(2), 0, Some((1, Outcome::Done))),
-            operation(Act::Write(1, 1), 2, Some((3, Outcome::Done))),
+            operation(Act::Advance(2), 0, Some((1, OperationOutcome::Done))),
+            operation(Act::Write(1, 1), 2, Some((3, OperationOutcome::Done))),
         ];
         assert_eq!(explain(&all), Err(1));
     }
@@ -179,7 +179,8 @@ mod tests {
     #[test]
     fn s8_an_unknown_outcome_may_come_later_or_never() {
         let write = operation(Act::Write(1, 1), 0, None);
-        let read = |value, at| operation(Act::Read, at, Some((at + 1, Outcome::Value(value))));
+        let read =
+            |value, at| operation(Act::Read, at, Some((at + 1, OperationOutcome::Value(value))));
         assert!(explain(&[write.clone(), read(0, 5), read(1, 7)]).is_ok());
         assert!(explain(&[write.clone(), read(0, 5), read(0, 7)]).is_ok());
         assert_eq!(explain(&[write, read(1, 5), read(0, 7)]), Err(2));
@@ -187,9 +188,9 @@ mod tests {
 
     #[test]
     fn s8_a_write_that_certainly_was_not_applied_is_never_read() {
-        let write = operation(Act::Write(1, 1), 0, Some((1, Outcome::Never)));
+        let write = operation(Act::Write(1, 1), 0, Some((1, OperationOutcome::Never)));
         assert_eq!(
-            explain(&[write, operation(Act::Read, 2, Some((3, Outcome::Value(1))))]),
+            explain(&[write, operation(Act::Read, 2, Some((3, OperationOutcome::Value(1))))]),
             Err(1)
         );
     }

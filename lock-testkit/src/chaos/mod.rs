@@ -61,7 +61,7 @@ mod uses;
 mod ways;
 mod worker;
 
-pub use self::fault::{Fault, Place};
+pub use self::fault::{Fault, Victim};
 pub use self::plan::Plan;
 pub use self::register::{FileRegister, Register};
 pub use self::report::{Report, Violation};

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, Victim};
 use super::rng::Rng;
 use crate::{Mode, Proxy};
 
 pub(super) const FAULTS: [Fault; 8] = [
-    Fault::new(Place::Network, "black-hole"),
-    Fault::new(Place::Network, "replies-swallowed"),
-    Fault::new(Place::Network, "requests-swallowed"),
-    Fault::new(Place::Network, "reset"),
-    Fault::new(Place::Network, "cut"),
-    Fault::new(Place::Network, "half-open"),
-    Fault::new(Place::Network, "cut-in-a-request"),
-    Fault::new(Place::Network, "delay"),
+    Fault::new(Victim::Network, "black-hole"),
+    Fault::new(Victim::Network, "replies-swallowed"),
+    Fault::new(Victim::Network, "requests-swallowed"),
+    Fault::new(Victim::Network, "reset"),
+    Fault::new(Victim::Network, "cut"),
+    Fault::new(Victim::Network, "half-open"),
+    Fault::new(Victim::Network, "cut-in-a-request"),
+    Fault::new(Victim::Network, "delay"),
 ];
 
 /// Begins a fault. It ends when the proxy passes bytes again.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, LockError};
 use tokio::time::{Instant, sleep};
 
-use super::fault::{Fault, Place};
+use super::fault::{Fault, Victim};
 use super::register::{FileRegister, Register};
 use crate::faults::Server;
 
@@ -73,9 +73,9 @@ pub trait Store: Sized + 'static {
 
 /// Faults of any server whose locks survive a restart.
 pub const SERVER_FAULTS: [Fault; 3] = [
-    Fault::new(Place::Server, "server-stopped"),
-    Fault::new(Place::Server, "server-slow"),
-    Fault::new(Place::Server, "server-killed"),
+    Fault::new(Victim::Server, "server-stopped"),
+    Fault::new(Victim::Server, "server-slow"),
+    Fault::new(Victim::Server, "server-killed"),
 ];
 
 /// Injects one of [`SERVER_FAULTS`], and ends it after `span`.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::history::History;
-use super::linear::{Act, Operation, Outcome, explain};
+use super::linear::{Act, Operation, OperationOutcome, explain};
 use super::report::Violation;
 
 pub(super) fn violations(history: &History) -> Vec<Violation> {
@@ -26,7 +26,7 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
 fn lost_update(name: &str, operations: &[Operation]) -> Option<Violation> {
     let mut written: HashMap<u64, &Operation> = HashMap::new();
     operations.iter().find_map(|operation| match (operation.act, operation.returned) {
-        (Act::Write(_, value), Some((_, Outcome::Done))) => {
+        (Act::Write(_, value), Some((_, OperationOutcome::Done))) => {
             let first = written.insert(value, operation)?;
             let text = format!("{} had written the same number before, and was lost:", first.who);
             Some(Violation::of_operation("S4", name, operation, &text))

@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use self::told::{Named, Told};
+use self::told::{Named, SentinelAnswers};
 use crate::protocol::error::{
     RequestError, classify, lacks_command, no_sentinel, no_server, unknown_primary,
 };
@@ -150,7 +150,7 @@ impl Sentinels {
     }
 
     /// Asks all sentinels, and does not wait for slow ones.
-    async fn ask(&self) -> Told {
+    async fn ask(&self) -> SentinelAnswers {
         let mut asked: FuturesUnordered<_> = self.all.iter().map(|one| self.ask_one(one)).collect();
         let (mut named, mut error) = (Vec::new(), None);
         let mut patience = std::pin::pin!(sleep(PATIENCE));
@@ -164,9 +164,9 @@ impl Sentinels {
                         error = Some(failed);
                     }
                     Some(Err(_)) => {}
-                    None => return Told { named, error },
+                    None => return SentinelAnswers { named, error },
                 },
-                () = &mut patience, if !named.is_empty() => return Told { named, error },
+                () = &mut patience, if !named.is_empty() => return SentinelAnswers { named, error },
             }
         }
     }

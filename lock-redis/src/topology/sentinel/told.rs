@@ -16,14 +16,14 @@ pub(super) struct Named {
 }
 
 /// Answers of the sentinels to one question.
-pub(super) struct Told {
+pub(super) struct SentinelAnswers {
     /// In the order of the answers, with the address of each sentinel.
     pub(super) named: Vec<(String, Named)>,
     /// The error of the first sentinel without an answer.
     pub(super) error: Option<BackendError>,
 }
 
-impl Told {
+impl SentinelAnswers {
     /// Returns the answer to use. `known` is the address and the epoch that were used before.
     pub(super) fn newest(self, known: Option<(&str, u64)>) -> Result<Named, BackendError> {
         let sentinels = self.named.iter().map(|(_, named)| named.sentinels).max().unwrap_or(0);
@@ -69,12 +69,12 @@ const START: &str =
 mod tests {
     use super::*;
 
-    fn told(answers: &[(&str, u64)]) -> Told {
+    fn told(answers: &[(&str, u64)]) -> SentinelAnswers {
         let named = answers.iter().map(|(address, epoch)| {
             let named = Named { address: (*address).to_owned(), epoch: *epoch, sentinels: 3 };
             (String::new(), named)
         });
-        Told { named: named.collect(), error: None }
+        SentinelAnswers { named: named.collect(), error: None }
     }
 
     #[test]

@@ -25,7 +25,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 ///    └─────────────────┘ ends: released, withdrawn, evicted, expired
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum MemberState {
     Nothing,
     /// A place in the queue.
     Place,
@@ -53,7 +53,7 @@ pub(super) struct Member {
     _events: WaiterEvents,
     /// Token of its last grant.
     pub(super) token: Option<FencingToken>,
-    pub(super) standing: Standing,
+    pub(super) standing: MemberState,
     pub(super) is_withdrawn: bool,
     /// Time of the last request to keep the hold.
     pub(super) renewed: Moment,
@@ -62,7 +62,7 @@ pub(super) struct Member {
 impl Member {
     pub(super) fn new(store: Arc<dyn DistributedLock>, claim: Claim, now: Moment) -> Self {
         let (waiter, _events) = WaiterHandle::channel();
-        let (token, standing, is_withdrawn) = (None, Standing::Nothing, false);
+        let (token, standing, is_withdrawn) = (None, MemberState::Nothing, false);
         Self { store, claim, waiter, _events, token, standing, is_withdrawn, renewed: now }
     }
 
@@ -77,19 +77,19 @@ impl Member {
 
     /// Returns true if there is a hold that the test keeps from expiring.
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.standing, Standing::Hold | Standing::Left)
+        matches!(self.standing, MemberState::Hold | MemberState::Left)
     }
 
     pub(super) fn end(&mut self) {
         self.standing = match self.standing {
-            Standing::Left => Standing::Gone,
-            _ => Standing::Nothing,
+            MemberState::Left => MemberState::Gone,
+            _ => MemberState::Nothing,
         };
     }
 
     /// Asks again after a temporary failure, as a client does. A waiter keeps its place.
     pub(super) async fn attempt(&mut self, waits: bool, now: Moment) -> Attempted {
-        let waits = waits || self.standing == Standing::Place;
+        let waits = waits || self.standing == MemberState::Place;
         let mut answer = self.try_acquire(waits).await;
         for _ in 0..TRIES {
             if !answer.as_ref().is_err_and(BackendError::is_transient) {
@@ -102,11 +102,11 @@ impl Member {
         self.standing = match &attempted {
             Attempted::Granted(grant) => {
                 (self.token, self.renewed) = (Some(grant.token), now);
-                Standing::Hold
+                MemberState::Hold
             }
             // A withdrawn claim may get the answer "busy", and is not queued (C19).
-            Attempted::Busy if waits && !self.is_withdrawn => Standing::Place,
-            _ => Standing::Nothing,
+            Attempted::Busy if waits && !self.is_withdrawn => MemberState::Place,
+            _ => MemberState::Nothing,
         };
         attempted
     }
@@ -118,7 +118,7 @@ impl Member {
     /// Keeps the hold from expiring; returns true if there is one.
     pub(super) async fn renew(&self) -> bool {
         match self.standing {
-            Standing::Left => self.release_after().await,
+            MemberState::Left => self.release_after().await,
             _ => self.extend().await,
         }
     }
@@ -149,7 +149,7 @@ impl Member {
     pub(super) async fn withdraw(&mut self) {
         self.store.withdraw(&self.claim.name, &[self.claim.owner]).await.expect("an answer");
         self.is_withdrawn = true;
-        if self.standing != Standing::Left {
+        if self.standing != MemberState::Left {
             self.end();
         }
     }

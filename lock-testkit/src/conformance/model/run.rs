@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::super::steps::{claim, fresh_name};
 use super::history::Step;
-use super::member::{Attempted, Member, Standing};
+use super::member::{Attempted, Member, MemberState};
 use lock_core::backend::WAITER_LIVENESS;
 use lock_core::testing::FakeClock;
 use lock_core::{
@@ -174,7 +174,7 @@ impl Run {
     /// Ends all remaining holds and waits.
     pub(super) async fn end(&mut self) {
         for member in &mut self.members {
-            if member.standing == Standing::Left {
+            if member.standing == MemberState::Left {
                 let evicted =
                     member.store().expect_admin().evict(&member.claim.name, &Whom::All).await;
                 evicted.expect("an answer");
@@ -199,8 +199,10 @@ impl Run {
     async fn answer(&mut self, step: Step) -> Effect {
         let i = step.claim();
         match (step, self.members[i].standing) {
-            (Step::Ask(_) | Step::Wait(_), Standing::Left | Standing::Gone) => Effect::Nothing,
-            (Step::Release(_) | Step::ReleaseAfter(_), Standing::Place) => Effect::Nothing,
+            (Step::Ask(_) | Step::Wait(_), MemberState::Left | MemberState::Gone) => {
+                Effect::Nothing
+            }
+            (Step::Release(_) | Step::ReleaseAfter(_), MemberState::Place) => Effect::Nothing,
             (Step::Ask(_), _) => self.acquire(i, false).await,
             (Step::Wait(_), _) => self.acquire(i, true).await,
             (Step::Extend(_), _) => self.extend(i).await,
@@ -223,8 +225,8 @@ impl Run {
         let now = self.time.now();
         let attempted = self.members[i].attempt(waits, now).await;
         match self.members[i].standing {
-            Standing::Place if self.line.contains(&i) => {}
-            Standing::Place => self.line.push(i),
+            MemberState::Place if self.line.contains(&i) => {}
+            MemberState::Place => self.line.push(i),
             _ => self.line.retain(|waits| *waits != i),
         }
         attempted
@@ -264,7 +266,7 @@ impl Run {
         let (now, member) = (self.time.now(), &mut self.members[i]);
         let is_released = member.release_after().await;
         if is_released {
-            (member.standing, member.renewed) = (Standing::Left, now);
+            (member.standing, member.renewed) = (MemberState::Left, now);
         }
         Effect::Done(is_released)
     }

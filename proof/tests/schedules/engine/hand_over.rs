@@ -17,9 +17,9 @@ const TASKS: usize = 4;
 
 /// The last token of each lock, and its holders.
 #[derive(Default)]
-pub(super) struct Seen(Mutex<HashMap<String, (u64, usize)>>);
+pub(super) struct Observed(Mutex<HashMap<String, (u64, usize)>>);
 
-impl Seen {
+impl Observed {
     /// S2 and S3: enters alone, with a greater token.
     pub(super) fn enter(&self, guard: &LockGuard) {
         let (name, token) = (guard.name().to_string(), guard.token().get());
@@ -38,7 +38,7 @@ impl Seen {
 }
 
 pub(super) async fn play(stage: &Stage) {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observed::default());
     let turns = (0..TASKS).map(|number| {
         let leaves = thread_rng().r#gen::<bool>();
         let polls = leaves.then(|| thread_rng().gen_range(0..12));
@@ -55,7 +55,7 @@ pub(super) async fn play(stage: &Stage) {
     }
 }
 
-async fn turn(locks: LockClient, seen: Arc<Seen>, polls: Option<u32>) {
+async fn turn(locks: LockClient, seen: Arc<Observed>, polls: Option<u32>) {
     let acquired = match polls {
         Some(polls) => polled(polls, acquire(&locks)).await,
         None => Some(acquire(&locks).await),

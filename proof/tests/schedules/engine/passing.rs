@@ -6,17 +6,17 @@ use lock_core_shuttled::LockClient;
 use shuttle::future::{spawn, yield_now};
 
 use super::Stage;
-use super::hand_over::Seen;
+use super::hand_over::Observed;
 
 pub(super) async fn play(stage: &Stage) {
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observed::default());
     let tasks = [(); 3].map(|()| spawn(rounds(stage.clients[0].clone(), seen.clone())));
     for task in tasks {
         task.await.unwrap();
     }
 }
 
-async fn rounds(locks: LockClient, seen: Arc<Seen>) {
+async fn rounds(locks: LockClient, seen: Arc<Observed>) {
     for _ in 0..3 {
         let guard = locks.acquire("a").await.unwrap();
         seen.enter(&guard);
