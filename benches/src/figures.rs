@@ -17,6 +17,8 @@ pub(crate) const SERVER_CPU: &str = "server_cpu_us_per_cycle";
 pub(crate) const RENEWAL_CPU: &str = "server_cpu_us_per_renewal";
 /// Requests of an acquire and a release, including those of waiters.
 pub(crate) const REQUESTS: &str = "requests_per_cycle";
+/// Requests in a second while nothing happens.
+pub(crate) const REQUESTS_PER_S: &str = "requests_per_s";
 /// Turns of the slowest client divided by turns of the fastest.
 pub(crate) const FAIRNESS: &str = "slowest_by_fastest";
 /// Share of a core that the clients' process uses.

@@ -9,7 +9,8 @@ use crate::contender::OURS;
 use crate::effort::Effort;
 use crate::figures::{
     BYTES, CLIENT_CORES, CONNECTED_AFTER, CPU, CYCLES, Case, FAIRNESS, FREE_AFTER, Figures, GOT_IN,
-    KEPT, Key, LAST_BY_FIRST, P50, P99, RENEWAL_BYTES, RENEWALS, REQUESTS, SERVER_CORES,
+    KEPT, Key, LAST_BY_FIRST, P50, P99, RENEWAL_BYTES, RENEWALS, REQUESTS, REQUESTS_PER_S,
+    SERVER_CORES,
 };
 use crate::peers::by_hand;
 use crate::workloads::{
@@ -184,6 +185,7 @@ fn scale(backend: Backend, effort: Effort) -> Vec<Target> {
     if backend == Etcd {
         let waiters = waiting::count(backend, effort);
         targets.push(of(6, waiting::NAME, waiters, SERVER_CORES).at_most(0.2));
+        targets.push(of(6, waiting::IDLE, waiting::IDLE_HOLDS, REQUESTS_PER_S).at_most(10.0));
         targets.push(of(6, held::NAME, effort.held, RENEWAL_BYTES).at_most(200.0));
     }
     targets

@@ -62,7 +62,8 @@ impl Workload {
             Self::Scale => {
                 held::run(round).await?;
                 beside::run(round).await?;
-                waiting::run(round).await
+                waiting::run(round).await?;
+                waiting::idle(round).await
             }
             Self::Age => age::run(round).await,
             Self::Storms => storms::run(round).await,
@@ -102,9 +103,14 @@ impl Workload {
             Self::Throughput => &[throughput::NAME],
             Self::Handoff => &[handoff::NAME],
             Self::Hot => &[hot::ONE_CLIENT, hot::PROCESSES],
-            Self::Scale => {
-                &[held::NAME, beside::ALONE, beside::BESIDE, waiting::NAME, renewals::NAME]
-            }
+            Self::Scale => &[
+                held::NAME,
+                beside::ALONE,
+                beside::BESIDE,
+                waiting::NAME,
+                waiting::IDLE,
+                renewals::NAME,
+            ],
             Self::Age => &[age::NAME, age::BESIDE_A_SNAPSHOT],
             Self::Storms => storms::NAMES,
             Self::ShortWaits => &[short_waits::NAME],

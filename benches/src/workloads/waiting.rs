@@ -1,5 +1,6 @@
 //! Very many waiters for one lock: the cost while nothing happens.
 
+use std::slice;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
@@ -15,10 +16,16 @@ use crate::client::{Result, fresh_name};
 use crate::contender::OURS;
 use crate::cpu;
 use crate::effort::Effort;
-use crate::figures::{CLIENT_CORES, Case, LOG_LINES, SERVER_CORES, SESSIONS};
+use crate::figures::{CLIENT_CORES, Case, LOG_LINES, REQUESTS_PER_S, SERVER_CORES, SESSIONS};
 use crate::round::Round;
 
 pub(crate) const NAME: &str = "waiting";
+
+/// Holds of one client, for each of which a task of another waits.
+pub(crate) const IDLE: &str = "idle";
+
+/// Number of holds, and of waiters, of the idle clients.
+pub(crate) const IDLE_HOLDS: usize = 50;
 
 /// Span in which the CPU is measured.
 const LOOK: Duration = Duration::from_secs(5);
@@ -44,6 +51,23 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     drop(waiting);
     join_all(clients.iter().map(LockClient::shutdown)).await;
     Ok(held.release().await?)
+}
+
+/// Measures 50 holds and 50 waiters while nothing happens.
+pub(crate) async fn idle(round: &mut Round<'_>) -> Result<()> {
+    let url = round.store.url();
+    let (holder, waiter) = (leasehold::connect(url).await?, leasehold::connect(url).await?);
+    let (mut held, mut waiting) = (Vec::new(), Vec::new());
+    for name in (0..IDLE_HOLDS).map(|_| fresh_name("idle")) {
+        held.push(holder.acquire(LockRequest::new(&*name)).await?);
+        waiting.push(wait(slice::from_ref(&waiter), 1, &name).await?);
+    }
+    look(round, Case { name: IDLE, workers: IDLE_HOLDS }).await?;
+    drop(waiting);
+    waiter.shutdown().await;
+    drop(held);
+    holder.shutdown().await;
+    Ok(())
 }
 
 /// Returns the number of waiters.
@@ -100,13 +124,17 @@ async fn wait(clients: &[LockClient], tasks: usize, name: &str) -> Result<Waiter
 }
 
 async fn look(round: &mut Round<'_>, case: Case) -> Result<()> {
-    let (lines, before) = (round.store.log_lines(), (cpu::own(), round.store.cpu()?));
+    let (lines, requests) = (round.store.log_lines(), round.store.requests().await?);
+    let before = (cpu::own(), round.store.cpu()?);
     sleep(LOOK).await;
     let after = (cpu::own(), round.store.cpu()?);
     let cores = |used: Duration| used.as_secs_f64() / LOOK.as_secs_f64();
     round.note(case, OURS, CLIENT_CORES, cores(after.0 - before.0));
     if let Some((after, before)) = after.1.zip(before.1) {
         round.note(case, OURS, SERVER_CORES, cores(after - before));
+    }
+    if let Some((after, before)) = round.store.requests().await?.zip(requests) {
+        round.note(case, OURS, REQUESTS_PER_S, (after - before) as f64 / LOOK.as_secs_f64());
     }
     if let Some(sessions) = round.store.sessions().await? {
         round.note(case, OURS, SESSIONS, sessions as f64);
