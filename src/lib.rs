@@ -54,8 +54,6 @@
 pub mod blocking;
 mod connect;
 mod connector;
-#[cfg(doctest)]
-mod docs;
 
 pub use lock_core::{
     BackendError, Capabilities, ClientOptions, Contention, Drift, Election, Fence, FenceError,

@@ -31,10 +31,6 @@ mod faulty;
 pub mod process;
 #[cfg(feature = "servers")]
 mod proxy;
-/// The README, so that each of its code blocks is compiled.
-#[cfg(all(doctest, feature = "conformance", feature = "servers"))]
-#[doc = include_str!("../README.md")]
-mod readme {}
 #[cfg(feature = "servers")]
 pub mod servers;
 

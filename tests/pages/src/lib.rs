@@ -1,0 +1,3 @@
+//! The README and the pages of `docs/`: their code blocks are the tests of this package.
+
+include!(concat!(env!("OUT_DIR"), "/pages.rs"));
