@@ -1,8 +1,9 @@
 //! The mutexes and atomics of the engine: those of the standard library.
 //!
-//! With `cfg(shuttle)` they are shuttle's, at each use of which an exploration of schedules may go on with another task.
+//! With `cfg(lock_core_shuttled)` they are shuttle's: at each use of one, an exploration of schedules may go on with
+//! another task. The name is our own, since a service may build its own tests with `cfg(shuttle)`.
 
-#[cfg(shuttle)]
+#[cfg(lock_core_shuttled)]
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
-#[cfg(not(shuttle))]
+#[cfg(not(lock_core_shuttled))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};

@@ -4,7 +4,7 @@ use std::task::Waker;
 
 pub(crate) use shuttle::sync::{Mutex, MutexGuard};
 
-/// As that of futures-util, with one step an act.
+/// Behaves as the waker of futures-util; each of its methods is one step.
 #[derive(Default)]
 pub(crate) struct AtomicWaker(Mutex<Option<Waker>>);
 
