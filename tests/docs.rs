@@ -3,7 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use leasehold::core::{Order, Renewals, TokenDurability, Wakeup};
 use leasehold::{Capabilities, LockClient, connect};
@@ -89,29 +89,4 @@ async fn c30_the_guarantees_tell_the_capabilities_of_a_redis_quorum() {
     let addresses: Vec<String> = servers.iter().map(|server| server.addr().to_string()).collect();
     let url = format!("redis-quorum://{}", addresses.join(","));
     assert_told(&connect(&url).await.expect("a client"));
-}
-
-#[test]
-fn the_code_of_every_page_is_compiled() {
-    let compiled = read("src/docs.rs");
-    let mut pages = Vec::new();
-    collect(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs"), &mut pages);
-    assert!(pages.len() > 5, "{pages:?}");
-    for page in pages {
-        let page = page.strip_prefix(env!("CARGO_MANIFEST_DIR")).expect("it is in the project");
-        let page = page.display().to_string();
-        assert!(compiled.contains(&format!("\"../{page}\"")), "src/docs.rs lacks {page}");
-    }
-}
-
-/// The Markdown files in `folder` and below.
-fn collect(folder: PathBuf, pages: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        match path.extension() {
-            _ if path.is_dir() => collect(path, pages),
-            Some(end) if end == "md" => pages.push(path),
-            _ => {}
-        }
-    }
 }

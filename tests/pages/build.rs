@@ -15,8 +15,8 @@
 //! ````
 
 use std::error::Error;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 const MAIN: &str = "#[tokio::main(flavor = \"current_thread\")] \
     async fn main() -> Result<(), Box<dyn std::error::Error>> {";
@@ -24,14 +24,7 @@ const MAIN: &str = "#[tokio::main(flavor = \"current_thread\")] \
 fn main() -> Result<(), Box<dyn Error>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut pages = vec![root.join("README.md"), root.join("lock-testkit/README.md")];
-    for folder in ["docs", "docs/backends", "docs/notes"] {
-        println!("cargo::rerun-if-changed={}", root.join(folder).display());
-        for entry in fs::read_dir(root.join(folder))? {
-            pages.extend(
-                Some(entry?.path()).filter(|path| path.extension().is_some_and(|of| of == "md")),
-            );
-        }
-    }
+    collect(&root.join("docs"), &mut pages)?;
     pages.sort();
     let mut modules = String::new();
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
@@ -48,6 +41,20 @@ fn main() -> Result<(), Box<dyn Error>> {
         );
     }
     Ok(fs::write(out.join("pages.rs"), modules)?)
+}
+
+/// Adds the Markdown files in `folder` and below to `pages`.
+fn collect(folder: &Path, pages: &mut Vec<PathBuf>) -> io::Result<()> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            collect(&path, pages)?;
+        } else if path.extension().is_some_and(|extension| extension == "md") {
+            pages.push(path);
+        }
+    }
+    Ok(())
 }
 
 /// Returns the page with all lines of its code blocks.

@@ -1,5 +1,7 @@
 //! One command of a task.
 
+use std::env;
+use std::ffi::OsStr;
 use std::io;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -41,8 +43,24 @@ pub(crate) type Done<T = ()> = Result<T, Failure>;
 /// Creates a command from a line of words, without input: no task asks questions.
 pub(crate) fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
-    let mut command = Command::new(words.next().unwrap_or_default());
-    command.args(words).stdin(Stdio::null());
+    let mut command = program(words.next().unwrap_or_default());
+    command.args(words);
+    command
+}
+
+/// Creates a command without arguments, without input.
+///
+/// `cargo xtask` describes the package of xtask in its environment. Some build scripts watch these variables, and
+/// would run again after each plain `cargo`, so the command does not get them.
+pub(crate) fn program(path: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(path);
+    command.stdin(Stdio::null());
+    for (name, _) in env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_MANIFEST_") || text.starts_with("CARGO_PKG_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::step::{self, Done, command};
+use crate::step::{self, Done, command, program};
 use crate::workspace::{root, target};
 
 /// Commands that print the tools' versions.
@@ -40,7 +40,7 @@ pub(crate) fn install() -> Done {
 pub(crate) fn tool(line: &str) -> Command {
     let (name, words) = line.split_once(' ').unwrap_or((line, ""));
     let own = target().join("tools/bin").join(name);
-    let mut tool = Command::new(if own.is_file() { own } else { name.into() });
+    let mut tool = program(if own.is_file() { own } else { name.into() });
     tool.args(words.split_whitespace()).current_dir(root());
     tool
 }
