@@ -48,6 +48,7 @@
 //! | `metrics` | counters and histograms by the `metrics` facade |
 //! | `serde` | `Serialize` and `Deserialize` for names, tokens and what inspection shows |
 //! | `full` | all of these, with rustls |
+//! | `testing` | `leasehold::testing`: a backend that fails on command, for dev-dependencies |
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "blocking")]

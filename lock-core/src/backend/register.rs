@@ -14,8 +14,9 @@ use crate::model::{
 /// changed since it was read (compare-and-swap).
 ///
 /// A backend reads the value and the store's clock, lets the register answer the request, and writes the changed
-/// value back. If another client changed the value meanwhile, the backend begins again. So concurrent requests are in
-/// an order, and the register alone keeps the clauses of the contract:
+/// value back; an unchanged one need not be written. If another client changed the value meanwhile, the backend begins
+/// again, since nothing was applied. So concurrent requests are in an order, and the register alone keeps the clauses
+/// of the contract:
 ///
 /// ```text
 ///                 acquire: the next token
@@ -32,16 +33,45 @@ use crate::model::{
 /// such a value ([`BackendError::not_a_lock`]), and never begins with a new register in its place. The value holds
 /// owner ids, which are capabilities: everybody who can read the store can act as a holder.
 ///
-/// ```
-/// use std::time::Duration;
-/// use lock_core::backend::{Attempt, ClockReading, Register, Release};
-/// use lock_core::LockRequest;
+/// Its holds are exclusive ones alone, the default of [`Capabilities`](crate::Capabilities). Its tokens are
+/// [`CounterAndClock`](crate::TokenDurability::CounterAndClock): if the value is lost, they go on from the clock.
 ///
-/// let at = |seconds| ClockReading::exact(Duration::from_secs(seconds));
-/// let claim = LockRequest::new("nightly").claim()?;
-/// let mut lock = Register::new(claim.name.clone());
-/// assert!(matches!(lock.acquire("toy", &claim, at(1_000))?, Attempt::Granted(_)));
-/// assert_eq!(lock.release(claim.owner, at(1_001)), Release::Released);
+/// ```
+/// # use std::collections::HashMap;
+/// # use std::sync::Mutex;
+/// # use std::time::Duration;
+/// use lock_core::backend::{Attempt, ClockReading, Register, Release};
+/// use lock_core::{LockName, LockRequest};
+///
+/// # #[derive(Default)] struct Store(Mutex<HashMap<LockName, (u64, Register)>>);
+/// # impl Store {
+/// #     fn get(&self, name: &LockName) -> Option<(u64, Register)> { self.0.lock().unwrap().get(name).cloned() }
+/// #     fn now(&self) -> Duration { std::time::UNIX_EPOCH.elapsed().unwrap() }
+/// #     fn compare_and_swap(&self, name: &LockName, version: Option<u64>, value: Register) -> bool {
+/// #         let mut all = self.0.lock().unwrap();
+/// #         let is_same = all.get(name).map(|(version, _)| *version) == version;
+/// #         if is_same { all.insert(name.clone(), (version.unwrap_or(0) + 1, value)); }
+/// #         is_same
+/// #     }
+/// # }
+/// /// Asks the store once: the answer is that of the value which the store then has.
+/// fn ask<T>(store: &Store, name: &LockName, request: impl Fn(&mut Register, ClockReading) -> T) -> T {
+///     loop {
+///         let (version, read) = store.get(name).unzip();
+///         let read = read.unwrap_or_else(|| Register::new(name.clone()));
+///         let mut lock = read.clone();
+///         let answer = request(&mut lock, ClockReading::exact(store.now()));
+///         if lock == read || store.compare_and_swap(name, version, lock) {
+///             return answer;
+///         }
+///     }
+/// }
+///
+/// let (store, claim) = (Store::default(), LockRequest::new("nightly").claim()?);
+/// let attempt = ask(&store, &claim.name, |lock, at| lock.acquire("toy", &claim, at))?;
+/// assert!(matches!(attempt, Attempt::Granted(_)));
+/// let release = ask(&store, &claim.name, |lock, at| lock.release(claim.owner, at));
+/// assert_eq!(release, Release::Released);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]

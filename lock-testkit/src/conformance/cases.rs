@@ -30,7 +30,7 @@ use super::watching::*;
 use super::withdrawals::*;
 
 /// Makes one test of each function of the suite, for the harness of the expression; or only of the functions that are
-/// named after it.
+/// named after it: `conformance_tests!(Mine; c10_lost_is_final c16_a_repeated_acquire_finds_its_own_grant)`.
 #[macro_export]
 macro_rules! conformance_tests {
     ($harness:expr; $($case:ident)+) => {
