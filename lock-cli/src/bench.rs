@@ -22,8 +22,8 @@ const TTL: Duration = Duration::from_secs(10);
 /// Longest time of a request, unless something is wrong.
 const LIMIT: Duration = Duration::from_secs(10);
 
-pub(crate) async fn run(args: &args::Bench, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let client = place.connect_to_measure().await?;
+pub(crate) async fn run(args: &args::Bench, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let client = store.connect_to_measure().await?;
     let alone = client.acquire(request(NAME).wait(Wait::Never)).await?;
     print(client.capabilities())?;
     print(styled(HEADING, heading()))?;
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: &args::Bench, place: &StoreUrl<'_>) -> Result<Exit
     floor.print("floor: inspect a lock", &floor)?;
     acquiring(&client, span).await?.print("acquire and release", &floor)?;
     extending(&alone, span).await?.print("renew", &floor)?;
-    handing_off(&client, &place.connect_to_measure().await?, span)
+    handing_off(&client, &store.connect_to_measure().await?, span)
         .await?
         .print("hand-off", &floor)?;
     alone.release().await?;

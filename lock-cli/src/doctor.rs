@@ -18,18 +18,18 @@ struct Report {
     findings: Vec<Finding>,
 }
 
-pub(crate) async fn run(args: &args::Doctor, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let client = place.connect().await?;
+pub(crate) async fn run(args: &args::Doctor, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let client = store.connect().await?;
     let mut findings = client.admin().doctor().await?;
     if let Some(name) = &args.name {
         // C49: obstacles to this one lock.
         findings.extend(client.admin().examine(name).await?);
     }
-    let report = Report { store: place.shown(), capabilities: client.capabilities(), findings };
+    let report = Report { store: store.shown(), capabilities: client.capabilities(), findings };
     if args.json {
         print_json(&report)?;
     } else {
-        print(described(&place.described(), &report))?;
+        print(described(&store.described(), &report))?;
     }
     // C31: a risk is a warning, and an error with --strict.
     let endangered = report.findings.iter().any(|finding| finding.health == Health::Risk);

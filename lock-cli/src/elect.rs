@@ -16,12 +16,12 @@ use crate::waiting::Waiting;
 /// does not keep the machine busy.
 const PAUSE: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: &args::Elect, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let client = loop {
-        match connect(place, Duration::ZERO, &mut signals).await {
+        match connect(store, Duration::ZERO, &mut signals).await {
             Err(failure) if failure.is_transient() => {
                 tell(args.quiet, &format!("{}; still a candidate", failure.message()));
             }
@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &args::Elect, place: &StoreUrl<'_>) -> Result<Exit
         }
         pause(&name, &mut signals).await?;
     };
-    let candidate = Candidate { client: &client, name: &name, args, store: &place.shown() };
+    let candidate = Candidate { client: &client, name: &name, args, store: &store.shown() };
     let ended = candidate.lead_until_the_end(&mut signals).await;
     shut_down(&client).await;
     ended

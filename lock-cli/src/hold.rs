@@ -20,17 +20,17 @@ use crate::run::{
 use crate::terminal::print_json;
 use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Hold, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Hold, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
     // Signals are caught before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
-    let client = connect(place, patience(wait), &mut signals).await?;
+    let client = connect(store, patience(wait), &mut signals).await?;
     let (ended, mut unreleased) = if args.json_lines {
-        (on_request::serve(&client, args, place, &mut signals).await, Vec::new())
+        (on_request::serve(&client, args, store, &mut signals).await, Vec::new())
     } else {
         let request = request(&names, wait, &args.request, &args.lease);
-        hold(&client, &names, request, place, &mut signals).await
+        hold(&client, &names, request, store, &mut signals).await
     };
     if shut_down(&client).await {
         unreleased.retain(Unreleased::is_refused);
@@ -45,7 +45,7 @@ async fn hold(
     client: &LockClient,
     names: &[LockName],
     request: MultiRequest,
-    place: &StoreUrl<'_>,
+    store: &StoreUrl<'_>,
     signals: &mut Signals,
 ) -> Ended {
     let mut input = tokio::io::stdin();
@@ -77,7 +77,7 @@ async fn hold(
     if exit == Exit::Lost {
         return (Ok(exit), Vec::new());
     }
-    let (released, unreleased) = give_back(guard.into_guards(), &place.shown()).await;
+    let (released, unreleased) = give_back(guard.into_guards(), &store.shown()).await;
     (released.map(|()| exit), unreleased)
 }
 

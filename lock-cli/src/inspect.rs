@@ -6,8 +6,8 @@ use crate::lock_view::{HolderView, LockView};
 use crate::terminal::{GOOD, HEADING, print, print_json, styled};
 use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Inspect, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let client = place.connect().await?;
+pub(crate) async fn run(args: &args::Inspect, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let client = store.connect().await?;
     let view = LockView::from(client.admin().inspect(&args.name).await?);
     if args.json {
         print_json(&view)?;

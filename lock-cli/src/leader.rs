@@ -14,9 +14,9 @@ use crate::lock_view::{shown, since_1970};
 use crate::terminal::{print, print_json};
 use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Leader, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Leader, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
-    let election = place.connect().await?.election(&name);
+    let election = store.connect().await?.election(&name);
     if !args.follow {
         tell(&LeaderView::of(&name, election.leader().await?), args)?;
         return Ok(Exit::Done);

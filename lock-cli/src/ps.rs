@@ -18,8 +18,8 @@ const HEADINGS: [&str; 8] =
 
 type Cells = [String; HEADINGS.len()];
 
-pub(crate) async fn run(args: &args::Ps, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let client = place.connect().await?;
+pub(crate) async fn run(args: &args::Ps, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let client = store.connect().await?;
     if !args.follow {
         let listed = client.admin().list(&args.prefix, args.limit).await;
         if let Err(LockError::Incomplete { held, .. }) = &listed {

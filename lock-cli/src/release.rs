@@ -8,12 +8,12 @@ use crate::lock_view::HolderView;
 use crate::terminal::print;
 use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Release, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     if !args.force {
         return Err(Failure::new(Exit::Usage, refusal(&name)));
     }
-    let client = place.connect().await?;
+    let client = store.connect().await?;
     let ended = match &args.owner {
         None => client.admin().evict(&name).await?,
         Some(owner) => client.admin().evict_owner(&name, owner).await?.into_iter().collect(),

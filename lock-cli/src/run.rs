@@ -32,7 +32,7 @@ use crate::url::StoreUrl;
 /// Time for giving back our holds on the server. After that the TTL ends them.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
-pub(crate) async fn run(args: &args::Run, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
+pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let names = names(&args.names)?;
     if names.len() > 1 && once::is_asked_for(args) {
         let text = "--once and --at-least need exactly one lock";
@@ -42,7 +42,7 @@ pub(crate) async fn run(args: &args::Run, place: &StoreUrl<'_>) -> Result<Exit, 
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
     let patience = if once::is_asked_for(args) { Duration::ZERO } else { patience(wait) };
-    let client = connect(place, patience, &mut signals).await?;
+    let client = connect(store, patience, &mut signals).await?;
     let acquired = tokio::select! {
         acquired = begin(&client, &names, wait, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
@@ -52,7 +52,7 @@ pub(crate) async fn run(args: &args::Run, place: &StoreUrl<'_>) -> Result<Exit, 
             let terms = Terms {
                 names: &names,
                 work: &args.work,
-                store: &place.shown(),
+                store: &store.shown(),
                 occurrence: args.once.as_deref().map(|key| (key, args.remember)),
             };
             hold(guard, &terms, &mut signals).await
@@ -79,12 +79,12 @@ pub(crate) async fn run(args: &args::Run, place: &StoreUrl<'_>) -> Result<Exit, 
 
 /// Returns a client, unless a signal comes first, which needs no message.
 pub(crate) async fn connect(
-    place: &StoreUrl<'_>,
+    store: &StoreUrl<'_>,
     patience: Duration,
     signals: &mut Signals,
 ) -> Result<LockClient, Failure> {
     tokio::select! {
-        client = place.connect_within(patience) => client,
+        client = store.connect_within(patience) => client,
         signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
     }
 }

@@ -55,7 +55,7 @@ impl<'a> StoreUrl<'a> {
 
     /// Returns the name of the store for people, without secrets.
     pub(crate) fn shown(&self) -> String {
-        UrlParameters::of(&self.chosen().unwrap_or_default()).place()
+        UrlParameters::of(&self.chosen().unwrap_or_default()).shown()
     }
 
     /// Returns the name of the store, and a remark if no other machine shares its locks.

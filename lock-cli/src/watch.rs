@@ -7,8 +7,8 @@ use crate::lock_view::LockView;
 use crate::terminal::{print, print_json};
 use crate::url::StoreUrl;
 
-pub(crate) async fn run(args: &args::Watch, place: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let client = place.connect().await?;
+pub(crate) async fn run(args: &args::Watch, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let client = store.connect().await?;
     let mut watch =
         client.admin().watch(&args.name).poll_every(POLL_INTERVAL).on_outage(tell_outage);
     loop {

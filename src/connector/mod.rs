@@ -168,7 +168,7 @@ impl fmt::Debug for Connector {
 fn named(error: LockError, url: &UrlParameters) -> LockError {
     match error {
         LockError::Backend { operation, name, source } => {
-            LockError::Backend { operation, name, source: source.at(&url.place()) }
+            LockError::Backend { operation, name, source: source.at(&url.shown()) }
         }
         error => error,
     }

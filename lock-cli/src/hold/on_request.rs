@@ -27,11 +27,11 @@ use crate::url::StoreUrl;
 pub(super) async fn serve(
     client: &LockClient,
     args: &args::Hold,
-    place: &StoreUrl<'_>,
+    store: &StoreUrl<'_>,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let (lines, unwritten) = unbounded_channel();
-    let holds = Holds { client, args, store: place.shown(), lines };
+    let holds = Holds { client, args, store: store.shown(), lines };
     let mut writing = pin!(write(unwritten));
     let exit = tokio::select! {
         biased;

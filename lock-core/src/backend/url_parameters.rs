@@ -78,9 +78,9 @@ impl UrlParameters {
     /// ```
     /// # use lock_core::backend::UrlParameters;
     /// let url = UrlParameters::of("redis://shop:pa55word@10.0.0.5:6380/3?prefix=a:");
-    /// assert_eq!(url.place(), "redis://10.0.0.5:6380/3");
+    /// assert_eq!(url.shown(), "redis://10.0.0.5:6380/3");
     /// ```
-    pub fn place(&self) -> String {
+    pub fn shown(&self) -> String {
         // C32: the password is also left out if it has characters that should be percent-encoded. After a `?` or
         // `#` in a password, the `@` is not in the base.
         let (scheme, rest) = self.base.split_once(':').unwrap_or((&self.base, ""));
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn c32_a_place_is_told_without_secrets() {
-        for (url, place) in [
+    fn c32_a_store_is_named_without_secrets() {
+        for (url, shown) in [
             ("redis://u:sec@ret@h:1/3?prefix=a:", "redis://h:1/3"),
             ("redis-quorum://:secret@a,b,c", "redis-quorum://a,b,c"),
             ("redis-sentinel://a/m?sentinel_pass=secret", "redis-sentinel://a/m"),
@@ -221,7 +221,7 @@ mod tests {
             ("redis://u:sec#ret@h/3", "redis://…"),
             ("redis:u:secret@h", "redis:…"),
         ] {
-            assert_eq!(UrlParameters::of(url).place(), place);
+            assert_eq!(UrlParameters::of(url).shown(), shown);
         }
     }
 
@@ -236,10 +236,10 @@ mod tests {
             let refused = parameters
                 .refuse_unknown()
                 .map_or_else(|error| error.to_string(), |()| String::new());
-            let shown = format!("{refused} {parameters:?} {}", parameters.place());
+            let shown = format!("{refused} {parameters:?} {}", parameters.shown());
             lock_fuzz::assert_secret_is_kept(&shown, &url);
             let _ = (parameters.take("db"), parameters.take_fragment());
-            lock_fuzz::assert_secret_is_kept(&parameters.place(), &url);
+            lock_fuzz::assert_secret_is_kept(&parameters.shown(), &url);
         });
     }
 }
