@@ -89,6 +89,7 @@ mod sockets;
 mod state_file;
 #[cfg(test)]
 mod testing;
+mod turn;
 
 pub use crate::backend::FileBackend;
 pub use crate::fence::FileFence;

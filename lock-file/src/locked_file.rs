@@ -12,6 +12,7 @@ use crate::fault;
 use crate::platform;
 use crate::slots::{self, FILE_BYTES, Version};
 use crate::state_file::StateFile;
+use crate::turn::Turn;
 
 /// Longest wait for others that are inside their critical sections. Such a section takes some tens of microseconds. A
 /// process that takes longer was stopped, for an unknown time.
@@ -66,6 +67,8 @@ pub(crate) struct LockedFile {
     /// Length of the file when it was locked.
     length: u64,
     version: Option<Version>,
+    /// Ends after the file is unlocked.
+    _turn: Turn,
 }
 
 impl LockedFile {
@@ -91,10 +94,11 @@ impl LockedFile {
         }
     }
 
-    fn read(state_file: &StateFile, locked: (File, u64)) -> Result<Self, BackendError> {
-        let (file, length) = locked;
+    fn read(state_file: &StateFile, locked: Locked) -> Result<Self, BackendError> {
+        let Locked { file, length, turn } = locked;
         // The value is made first, so that its drop unlocks the file, whatever the file contains.
-        let mut locked = Self { state_file: state_file.clone(), file, length, version: None };
+        let mut locked =
+            Self { state_file: state_file.clone(), file, length, version: None, _turn: turn };
         let mut bytes = Vec::with_capacity(FILE_BYTES);
         let mut content = (&locked.file).take(FILE_BYTES as u64);
         content
@@ -191,7 +195,14 @@ impl OpenError {
     }
 }
 
-/// Locks the file that is at the path now, and returns its length.
+/// A file under its lock.
+struct Locked {
+    file: File,
+    length: u64,
+    turn: Turn,
+}
+
+/// Locks the file that is at the path now.
 ///
 /// A file that was deleted between opening and locking has no path any more: others open the file that took its
 /// place.
@@ -199,13 +210,15 @@ fn lock_current(
     state_file: &StateFile,
     creation: Creation,
     timeout: LockTimeout,
-) -> Result<(File, u64), OpenError> {
+) -> Result<Locked, OpenError> {
+    let turn = Turn::wait(&state_file.path, timeout.end);
+    let turn = turn.ok_or(OpenError::TimedOut(timeout.span))?;
     loop {
         let file = state_file.open(creation).map_err(OpenError::Open)?;
         lock(&file, timeout)?;
         let metadata = file.metadata().map_err(OpenError::Lock)?;
         if !platform::is_deleted(&metadata) {
-            return Ok((file, metadata.len()));
+            return Ok(Locked { file, length: metadata.len(), turn });
         }
     }
 }
