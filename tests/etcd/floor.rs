@@ -4,6 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use leasehold::admin::Health;
 use leasehold::{Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
@@ -84,6 +85,16 @@ async fn c22_a_floor_behind_the_clock_is_raised_while_nobody_has_a_claim() {
     assert!(beside < before, "a floor that others hold under stays: {beside}");
     assert_eq!(floor(&server), an_hour_ago);
     released(guard).await;
+}
+
+/// A service with many processes starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_clients_that_come_at_once_agree_on_a_floor() {
+    let server = EtcdServer::start().await;
+    for _ in 0..5 {
+        server.ctl(&["del", FLOOR]);
+        join_all((0..40).map(async |_| client(&server.url()).await)).await;
+    }
 }
 
 /// C31: a data folder that was copied back has the id of its cluster, so that no client can notice.

@@ -1,5 +1,6 @@
 //! C22: tokens rise above those of earlier ensembles and other stores.
 
+use futures_util::future::join_all;
 use leasehold::{LockClient, LockError};
 use zookeeper_client::{Acls, Client, CreateMode};
 
@@ -70,6 +71,15 @@ async fn c22_a_floor_behind_the_clock_is_replaced_while_nobody_has_a_claim() {
     let seen = beside.admin().inspect("held").await.expect("an answer").holder().cloned();
     assert_eq!(seen.and_then(|holder| holder.token), Some(guard.token()), "it keeps its token");
     released(guard).await;
+}
+
+/// A service with many processes starts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_clients_that_come_at_once_agree_on_a_floor() {
+    for _ in 0..5 {
+        let floor = Floor::of_a_new_root().await;
+        join_all((0..40).map(|_| floor.client())).await;
+    }
 }
 
 /// Each claim counts at the floor, so that no client replaces the floor beside a claim that came meanwhile. No claim is

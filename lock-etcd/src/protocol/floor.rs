@@ -30,6 +30,12 @@ use crate::wire::answer::Answer;
 use crate::wire::error::{not_understood, overtaken, refusal, unreadable};
 use crate::wire::server::Server;
 
+/// Returns the last token of the claim with this first one.
+pub(crate) fn last_of_claim(first: FencingToken) -> FencingToken {
+    let last = first.get().saturating_add(u64::from(TOKENS) - 1);
+    FencingToken::new(last).unwrap_or(first)
+}
+
 /// Number of tokens of each claim. The clock outruns them while fewer than 15,625 writes a second reach the cluster.
 const TOKENS: u32 = 64;
 
@@ -127,9 +133,10 @@ impl Floors {
     /// Reads the floor, and raises it if that is due.
     async fn read(&self) -> Result<Floor, BackendError> {
         let now = now();
-        // Fails only if other clients raised the floor each time.
-        for _ in 0..3 {
+        for tries in 0..3 {
             let (found, is_unused, revision) = self.look().await?;
+            // Of clients that come at once, another one has raised it since the first try.
+            let is_unused = is_unused && tries == 0;
             let floor = found.as_ref().map(|found| self.read_value(found)).transpose()?;
             let Some(time) = self.due(floor.as_ref(), is_unused, revision, now) else {
                 return floor.map(|written| written.floor).ok_or_else(not_written);
