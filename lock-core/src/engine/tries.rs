@@ -14,7 +14,14 @@ use crate::sync::{Mutex, MutexGuard};
 /// serves, as "busy", each try that began before the grant came. All other tries ask in their turn.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
-    names: Mutex<HashMap<LockName, Arc<Turns>>>,
+    names: Mutex<HashMap<LockName, Entry>>,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    turns: Arc<Turns>,
+    /// Number of tries. The last one removes the entry.
+    tries: usize,
 }
 
 #[derive(Debug)]
@@ -56,7 +63,11 @@ pub(crate) struct Asking<'a> {
 
 impl Tries {
     pub(crate) fn begin(&self, name: &LockName) -> OneTry<'_> {
-        let turns = locked(&self.names).entry(name.clone()).or_default().clone();
+        let mut names = locked(&self.names);
+        let entry = names.entry(name.clone()).or_default();
+        entry.tries += 1;
+        let turns = entry.turns.clone();
+        drop(names);
         let begun = turns.last().begun;
         OneTry { tries: self, name: name.clone(), turns, begun }
     }
@@ -109,9 +120,11 @@ impl Asking<'_> {
 impl Drop for OneTry<'_> {
     fn drop(&mut self) {
         let mut names = locked(&self.tries.names);
-        // One reference of the map, and this one.
-        if Arc::strong_count(&self.turns) == 2 {
-            names.remove(&self.name);
+        if let Some(entry) = names.get_mut(&self.name) {
+            entry.tries -= 1;
+            if entry.tries == 0 {
+                names.remove(&self.name);
+            }
         }
     }
 }
