@@ -232,14 +232,16 @@ impl Hold {
     pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
-        // C41: with `at_most` the run ends, and the lock stays held.
-        if let Some(end) = self.renew_until.get().map(|end| end.after(ttl.as_duration()))
-            && state.lease.deadline.has_reached(end)
-        {
-            state.lease.deadline = end;
-        }
+        state.lease.deadline = self.bounded(state.lease.deadline, ttl);
         state.lease.at_least = Some(Box::new(AtLeast::new(began, span, self.drift)));
         state.schedule(self.clock.now());
+    }
+
+    /// Returns the deadline, at most one TTL after the bound of renewing: with `at_most` the run ends, and the lock
+    /// stays held (C41).
+    fn bounded(&self, deadline: Moment, ttl: Ttl) -> Moment {
+        let end = self.renew_until.get().map(|end| end.after(ttl.as_duration()));
+        end.filter(|end| deadline.has_reached(*end)).unwrap_or(deadline)
     }
 
     /// Notes that the holder is about to ask for an extension. From now on renewals ask for `ttl` if it is longer
@@ -274,6 +276,11 @@ impl Hold {
             return;
         }
         let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
+        let deadline = match state.lease.at_least {
+            // A renewal for the whole span may have been in flight when the run began.
+            Some(_) => self.bounded(deadline, state.lease.asked),
+            None => deadline,
+        };
         if deadline.has_reached(state.lease.deadline) {
             (state.lease.deadline, state.lease.granted) = (deadline, granted);
         }
