@@ -14,7 +14,7 @@ use lock_core::{
 };
 use lock_testkit::{Fault, Faulty, Operation, eventually};
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
@@ -88,6 +88,18 @@ async fn c20_a_panic_of_the_backend_costs_no_release() {
     until_free(&client, "a").await;
 }
 
+/// C15: a panic is the error of one try, which is repeated, whatever is asked.
+#[tokio::test(start_paused = true)]
+async fn c15_a_panic_of_the_backend_is_an_error_of_its_request() {
+    let (client, faulty) = faulty_client();
+    let guard = held(&client, "a").await;
+    faulty.once(Operation::Extend, Fault::Panic);
+    guard.extend(SECOND * 2).await.expect("the second try");
+    faulty.once(Operation::Release, Fault::Panic);
+    guard.release().await.expect("held to the end");
+    until_free(&client, "a").await;
+}
+
 /// C12: a metrics recorder that panics loses only its counts.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_a_recorder_costs_no_hold() {
@@ -108,6 +120,7 @@ async fn c12_a_panic_of_a_recorder_costs_no_hold() {
     assert!(kept.is_held(), "{kept:?}");
     until_free(&client, "dropped").await;
     kept.release().await.expect("held to the end");
+    held(&client, "next").await.release().await.expect("held to the end");
 }
 
 /// Panics at each event, once enabled.
@@ -194,6 +207,28 @@ fn c12_a_runtime_that_has_ended_is_told() {
     for part in ["stock:42", "has ended", "`ClientOptions::runtime`"] {
         assert!(error.to_string().contains(part), "{error}");
     }
+}
+
+/// C12, C17: a wait that is shorter than half a request time-out is over before the runtime is known to stand still.
+#[test]
+fn c12_a_short_wait_gets_nothing_that_nobody_renews() {
+    let (still, busy) = (runtime(), runtime());
+    let client = LockClient::new(MemoryBackend::new());
+    still.block_on(held_and_released(&client));
+    let wait = SECOND / 5;
+    let told = async || {
+        let began = Instant::now();
+        let acquired = client.acquire(LockRequest::new("a").wait(wait)).await;
+        let (ended, took) = (acquired.is_err(), began.elapsed());
+        assert!(!ended || took < wait * 4, "{acquired:?} after {took:?}");
+        ended
+    };
+    busy.block_on(eventually("it is told", LIMIT, told));
+    still.block_on(held_and_released(&client));
+}
+
+async fn held_and_released(client: &LockClient) {
+    held(client, "a").await.release().await.expect("held to the end");
 }
 
 /// C12: a lock that nobody would renew is not acquired. Here nobody drives the runtime of the client's tasks.

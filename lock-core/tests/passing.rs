@@ -14,7 +14,7 @@ use lock_core::{
     MemoryBackend, Wait,
 };
 use lock_testkit::{Fault, Faulty, Operation, eventually};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const TTL: Duration = Duration::from_secs(10);
@@ -330,4 +330,17 @@ async fn c19_a_reservation_in_doubt_ends_the_turn() {
         let free = other.try_acquire("a").await.expect("an answer");
         assert!(free.is_some(), "{fault:?}: a hold was left behind");
     }
+}
+
+/// L1: a waiter that was polled once and is kept may be the head of its client's line.
+#[tokio::test]
+async fn l1_a_waiter_that_nobody_polls_keeps_no_other_of_its_client_out() {
+    let locks = LockClient::with_options(MemoryBackend::new(), ClientOptions::new().ttl(SECOND));
+    let guard = locks.acquire("a").await.expect("a free lock");
+    let mut unpolled: Waiting<'_> = Box::pin(locks.acquire("a"));
+    assert!((&mut unpolled).now_or_never().is_none(), "it waits");
+    guard.release().await.expect("held to the end");
+    let next = timeout(SECOND * 30, locks.acquire("a")).await.expect("its turn comes");
+    next.expect("granted").release().await.expect("held to the end");
+    unpolled.await.expect("it is polled again").release().await.expect("held to the end");
 }

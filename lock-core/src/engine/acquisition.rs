@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
@@ -21,6 +20,9 @@ use crate::model::{
 
 /// A hold, and its succession: the way in which it passes to the next task.
 pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
+
+/// The head's turn, and what was passed to it.
+type TurnAndPassed = (Turn<Passed>, Option<Passed>);
 
 /// An acquisition in flight. It is made before the first byte is sent. Dropped at any point, it withdraws whatever
 /// the server may have granted by then (C19).
@@ -98,8 +100,7 @@ impl Acquisition {
     }
 
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
-        let wait = request.wait_policy();
-        self.shared.driven(&self.place.claim.name, wait).await?;
+        let wait = self.shared.driven(self.name(), request.wait_policy()).await?;
         // A claim with a request that was never answered does not wait in line: the server may hold the lock for it,
         // and then the line waits for this claim.
         if !wait.waits() || !self.place.is_new() {
@@ -109,7 +110,11 @@ impl Acquisition {
             };
             return Ok((self.hold(lease, request)?, None));
         }
-        let (turn, passed, wait) = self.turn(wait).await?;
+        let (turn, wait) = self.turn(wait).await?;
+        let Some((turn, passed)) = turn else {
+            let lease = self.ask(wait, request).await?;
+            return Ok((self.hold(lease, request)?, None));
+        };
         match passed {
             Some(Passed::Hold(passed)) => {
                 let (lease, claim, succession) = passed.take(self.place.claim.ttl, turn);
@@ -185,32 +190,28 @@ impl Acquisition {
         self.shared.waiting().acquire(&mut self.place, wait, request.listener()).await
     }
 
-    /// Waits to be first among this client's waiters (C26). Returns the turn, what was passed with it, and the
-    /// remaining wait.
-    async fn turn(&self, wait: Wait) -> Result<(Turn<Passed>, Option<Passed>, Wait), LockError> {
+    /// Waits to be first among this client's waiters (C26). Returns the turn with what was passed, and the remaining
+    /// wait.
+    async fn turn(&self, wait: Wait) -> Result<(Option<TurnAndPassed>, Wait), LockError> {
         let Some(span) = wait.span() else {
-            let (turn, passed) = self.turn_and_passed().await;
-            return Ok((turn, passed, wait));
+            return Ok((self.turn_and_passed().await, wait));
         };
         let started = Instant::now();
         let mut waiting = pin!(self.turn_and_passed());
-        let Ok((turn, passed)) = timeout(span, &mut waiting).await else {
+        let Ok(turn) = timeout(span, &mut waiting).await else {
             let name = self.place.claim.name.clone();
             let is_silent = self.shared.local_queue.is_silent(&name, started);
             let contention = (!is_silent).then(Contention::unknown);
             return Err(LockError::Timeout { name, waited: span, contention });
         };
-        // The rest is never zero: a wait of zero would mean not to wait at all.
-        let left = span.saturating_sub(started.elapsed()).max(Duration::from_nanos(1));
-        Ok((turn, passed, Wait::AtMost(left)))
+        Ok((turn, Wait::AtMost(span).rest_since(started)))
     }
 
-    async fn turn_and_passed(&self) -> (Turn<Passed>, Option<Passed>) {
-        let turn = self.shared.local_queue.turn(&self.place.claim.name).await;
+    async fn turn_and_passed(&self) -> Option<TurnAndPassed> {
+        let turn = self.shared.local_queue.turn(self.name()).await?;
         let passed = if self.by_server { turn.ask_server() } else { turn.passed().await };
         // Gives back a useless hold or place, and asks the server.
-        let passed = passed.filter(|passed| self.has_use_for(passed));
-        (turn, passed)
+        Some((turn, passed.filter(|passed| self.has_use_for(passed))))
     }
 
     fn has_use_for(&self, passed: &Passed) -> bool {

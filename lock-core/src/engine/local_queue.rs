@@ -7,6 +7,7 @@ use foldhash::HashMap;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
+use crate::backend::WAITER_LIVENESS;
 use crate::model::LockName;
 use crate::sync::{Mutex, MutexGuard};
 
@@ -25,7 +26,8 @@ use crate::sync::{Mutex, MutexGuard};
 ///                 otherwise, or it takes long
 /// ```
 ///
-/// A head that leaves while it asks the server passes its place there to the next head, which asks at once.
+/// A head that leaves while it asks the server passes its place there to the next head, which asks at once. A head that
+/// nobody polls shows no sign of life, and the others ask the server beside it.
 ///
 /// `H` is passed to the head: a hold, or such a place.
 #[derive(Debug)]
@@ -50,23 +52,40 @@ struct Line<H> {
     answers: Arc<LineAnswers>,
 }
 
-/// Records if the server answers the requests of a line.
-#[derive(Debug, Default)]
+/// Records if the server answers the requests of a line, and when its head was last seen at work.
+#[derive(Debug)]
 pub(crate) struct LineAnswers(Mutex<LastAnswer>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct LastAnswer {
     is_awaited: bool,
     at: Option<Instant>,
+    /// Time of the last request or answer, or of the change of the head. A head asks once a second at least.
+    head_seen: Instant,
 }
 
 impl LineAnswers {
+    fn new() -> Self {
+        Self(Mutex::new(LastAnswer { is_awaited: false, at: None, head_seen: Instant::now() }))
+    }
+
     pub(crate) fn asked(&self) {
-        locked(&self.0).is_awaited = true;
+        let mut last = locked(&self.0);
+        (last.is_awaited, last.head_seen) = (true, Instant::now());
     }
 
     pub(crate) fn answered(&self) {
-        *locked(&self.0) = LastAnswer { is_awaited: false, at: Some(Instant::now()) };
+        let now = Instant::now();
+        *locked(&self.0) = LastAnswer { is_awaited: false, at: Some(now), head_seen: now };
+    }
+
+    fn head_changes(&self) {
+        locked(&self.0).head_seen = Instant::now();
+    }
+
+    /// Returns the time from which on the head counts as not polled.
+    fn head_lives_until(&self) -> Instant {
+        locked(&self.0).head_seen + WAITER_LIVENESS
     }
 
     /// Returns true if an answer is awaited, and none has come since `since`.
@@ -96,15 +115,26 @@ impl<H> LineState<H> {
 }
 
 impl<H> LocalQueue<H> {
-    /// Waits, first come first served, to be the head of the line for `name`.
+    /// Waits, first come first served, to be the head of the line for `name`. `None` if the head is not polled: then
+    /// the caller has left the line.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the line.
-    pub(crate) async fn turn(&self, name: &LockName) -> Turn<H> {
+    pub(crate) async fn turn(&self, name: &LockName) -> Option<Turn<H>> {
         let place = WaiterPlace::new(self.join(name));
-        // The semaphore is never closed, so a permit always comes.
-        let permit = place.member.line.turn.clone().acquire_owned().await.ok();
-        Turn { _permit: permit, place }
+        let line = place.member.line.clone();
+        let mut permit = pin!(line.turn.clone().acquire_owned());
+        loop {
+            if let Ok(permit) = timeout_at(line.answers.head_lives_until(), &mut permit).await {
+                line.answers.head_changes();
+                // The semaphore is never closed, so a permit always comes.
+                return Some(Turn { _permit: permit.ok(), place });
+            }
+            // L1: a future that was polled once and is kept may be the head for ever.
+            if line.answers.head_lives_until() <= Instant::now() {
+                return None;
+            }
+        }
     }
 
     /// Returns true if other tasks of this client wait for `name`, or hold it and may pass it on.
@@ -138,7 +168,12 @@ impl<H> Entry<H> {
             LineState { waiters: 0, holder: None, drawn: 0, head_asks_server: false, passed: None };
         let (turn, state) = (Arc::new(Semaphore::new(1)), Mutex::new(state));
         Self {
-            line: Arc::new(Line { turn, state, changed: Notify::new(), answers: Arc::default() }),
+            line: Arc::new(Line {
+                turn,
+                state,
+                changed: Notify::new(),
+                answers: Arc::new(LineAnswers::new()),
+            }),
             members: 0,
         }
     }
@@ -284,7 +319,9 @@ impl<H> Turn<H> {
 
 impl<H> Drop for Turn<H> {
     fn drop(&mut self) {
-        self.place.member.line.state().head_asks_server = false;
+        let line = &self.place.member.line;
+        line.answers.head_changes();
+        line.state().head_asks_server = false;
     }
 }
 

@@ -16,6 +16,7 @@ use metrics::{
     Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
 };
 
+use super::containment::tell;
 use crate::fence::STALE_TOKENS;
 use crate::model::LockName;
 
@@ -71,11 +72,14 @@ impl fmt::Debug for MetricGroup {
 }
 
 /// Counts as a waiter for as long as it lives.
-pub(crate) struct Waiter(Gauge);
+pub(crate) struct Waiter {
+    backend: &'static str,
+    waiters: Gauge,
+}
 
 impl Drop for Waiter {
     fn drop(&mut self) {
-        self.0.decrement(1);
+        tell(self.backend, || self.waiters.decrement(1));
     }
 }
 
@@ -125,7 +129,7 @@ impl Meter {
         let group = self.group_of(name);
         let waiters = gauge!(WAITERS, "backend" => self.backend, "group" => group);
         waiters.increment(1);
-        Waiter(waiters)
+        Waiter { backend: self.backend, waiters }
     }
 
     pub(crate) fn acquisition_ended(

@@ -102,9 +102,11 @@ impl ClientOptions {
     /// A lock that many tasks of one process want becomes many times faster. Each task still has its own guard and
     /// token. While other clients wait, a client keeps a lock for at most 64 passes or 20 ms, whichever comes first.
     /// Meanwhile an [inspection](crate::Admin::inspect) shows the token and the label of the first of these tasks. A
-    /// release that passes the lock on does not ask the server, so it does not report an eviction just before; the
-    /// fence refuses the writes of such a holder. Set it to false if each release must be confirmed by the server. A
-    /// waiting task that nobody polls at its turn keeps the lock from the others for the rest of the TTL at the most.
+    /// release that passes the lock on does not ask the server, so it does not report an eviction just before, and may
+    /// pass the evicted hold on: for 20 ms at the most, under tokens that are less than that of the next holder. The
+    /// fence refuses the writes of such holders. Set it to false if each release must be confirmed by the server. A
+    /// waiting task that nobody polls at its turn keeps the lock from the others for the rest of the TTL at the most,
+    /// and those of its client for 3 s more.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
     }

@@ -7,6 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::acquisition::Acquisition;
 use super::claim_state::ClaimEvent;
+use super::containment::contained;
 use super::shared::Acquired;
 use crate::backend::Grant;
 use crate::model::{BackendError, Claim, LockError, Outcome, Wait};
@@ -23,9 +24,10 @@ pub(crate) async fn acquire_free(
     let Some(shared) = waiting.front().map(|first| first.shared.clone()) else {
         return Ok(Vec::new());
     };
-    if let Some(front) = waiting.front() {
-        shared.driven(front.name(), wait).await?;
-    }
+    let wait = match waiting.front() {
+        Some(front) => shared.driven(front.name(), wait).await?,
+        None => wait,
+    };
     // C26: earlier tasks of this client are not overtaken.
     let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.place.claim.name);
     let claims: Vec<Claim> =
@@ -36,7 +38,8 @@ pub(crate) async fn acquire_free(
     let (asked, sent) = (shared.options.clock.now(), Instant::now());
     note(waiting, claims.len(), ClaimEvent::Asked);
     let limit = bounded(shared.options.request_timeout / 2, wait);
-    let answer = timeout(limit, several.acquire_while_free(&claims)).await;
+    let answer =
+        timeout(limit, contained(shared.name(), several.acquire_while_free(&claims))).await;
     let grants = answer.unwrap_or_else(|_| Err(BackendError::no_answer(shared.name(), limit)));
     let grants: Vec<Grant> = match grants {
         Ok(grants) => grants,

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::claim_state::ClaimState;
-use super::containment::restarted;
+use super::containment::{contained, restarted};
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
 use super::joint_holds::JointHolds;
@@ -96,22 +96,25 @@ impl Shared {
         }
     }
 
-    /// Checks that the runtime of the tasks runs them: else nothing would be renewed.
+    /// Checks that the runtime of the tasks runs them: else nothing would be renewed. Returns the rest of the wait.
     ///
-    /// A busy runtime has half a request time-out to run them. A shorter wait does not find out.
-    pub(crate) async fn driven(&self, name: &LockName, wait: Wait) -> Result<(), LockError> {
+    /// A busy runtime has half a request time-out to run them. A shorter wait ends before.
+    pub(crate) async fn driven(&self, name: &LockName, wait: Wait) -> Result<Wait, LockError> {
         if self.renewer.ran_lately() {
-            return Ok(());
+            return Ok(wait);
         }
-        let grace = self.options.request_timeout / 2;
-        let within =
-            wait.span().filter(|span| !span.is_zero()).map_or(grace, |span| span.min(grace));
+        let (began, grace) = (Instant::now(), self.options.request_timeout / 2);
+        let span = wait.span().filter(|span| !span.is_zero());
+        let within = span.map_or(grace, |span| span.min(grace));
         match timeout(within, self.renewer.runs()).await {
+            Ok(()) => Ok(wait.rest_since(began)),
             Err(_) if within == grace => {
                 let still_for = Some(self.renewer.still_for());
                 Err(LockError::RuntimeStopped { name: name.clone(), still_for })
             }
-            Ok(()) | Err(_) => Ok(()),
+            Err(_) => {
+                Err(LockError::Timeout { name: name.clone(), waited: within, contention: None })
+            }
         }
     }
 
@@ -166,11 +169,15 @@ impl Shared {
     }
 
     /// Asks the backend within the request time-out, with retries.
-    pub(crate) async fn request<T, F>(&self, question: impl FnMut() -> F) -> Result<T, BackendError>
+    pub(crate) async fn request<T, F>(
+        &self,
+        mut question: impl FnMut() -> F,
+    ) -> Result<T, BackendError>
     where
         F: Future<Output = Result<T, BackendError>>,
     {
-        retry::within(self.options.request_timeout, self.name(), question).await
+        let ask = || contained(self.name(), question());
+        retry::within(self.options.request_timeout, self.name(), ask).await
     }
 
     /// Asks the backend once, for a question that must not be repeated.
@@ -179,7 +186,7 @@ impl Shared {
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let end = Instant::now() + self.options.request_timeout;
-        retry::try_once(end, self.name(), answer).await
+        retry::try_once(end, self.name(), contained(self.name(), answer)).await
     }
 
     /// Extends a lease on the server. Returns the lease with its new deadline; `None` if it is lost.

@@ -47,6 +47,12 @@ impl Telemetry {
         name: &LockName,
         started: Instant,
     ) -> AcquisitionReport {
+        #[cfg(feature = "metrics")]
+        let waiter = {
+            let mut waiter = None;
+            tell(self.backend, || waiter = Some(self.meter.waiter(name)));
+            waiter
+        };
         AcquisitionReport {
             telemetry: self.clone(),
             name: name.clone(),
@@ -54,7 +60,7 @@ impl Telemetry {
             started,
             ended: false,
             #[cfg(feature = "metrics")]
-            _waiter: self.meter.waiter(name),
+            _waiter: waiter,
         }
     }
 
@@ -148,21 +154,25 @@ impl Telemetry {
 
 /// Warns of a wait for a foreign key without a TTL (C49): it may stay for ever.
 pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, waited: Duration) {
-    warn!(
-        backend, %name, ?waited,
-        "waits for a key without a TTL that is not ours: delete it if nobody needs it, or choose \
-         another name or a prefix"
-    );
+    tell(backend, || {
+        warn!(
+            backend, %name, ?waited,
+            "waits for a key without a TTL that is not ours: delete it if nobody needs it, or choose \
+             another name or a prefix"
+        );
+    });
 }
 
 /// Warns of a wait for a lock that its own client holds (C43): the waiting task may be the holder.
 pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: Duration) {
     let (name, label) = (&claim.name, &claim.label);
-    warn!(
-        backend, %name, %label, ?waited,
-        "waits for a lock that this client holds: a task that acquires a lock again that it \
-         holds waits for itself, unless both requests are reentrant"
-    );
+    tell(backend, || {
+        warn!(
+            backend, %name, %label, ?waited,
+            "waits for a lock that this client holds: a task that acquires a lock again that it \
+             holds waits for itself, unless both requests are reentrant"
+        );
+    });
 }
 
 /// Report of one acquisition. A drop before the end means that its caller gave up.
@@ -173,7 +183,7 @@ pub(crate) struct AcquisitionReport {
     started: Instant,
     ended: bool,
     #[cfg(feature = "metrics")]
-    _waiter: Waiter,
+    _waiter: Option<Waiter>,
 }
 
 impl AcquisitionReport {

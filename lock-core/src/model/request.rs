@@ -42,6 +42,17 @@ impl Wait {
         }
     }
 
+    /// Returns what is left of a wait that began at `began`. It is never zero if it was not, since a wait of zero
+    /// would mean not to wait at all.
+    pub(crate) fn rest_since(self, began: tokio::time::Instant) -> Self {
+        match self {
+            Self::AtMost(span) if !span.is_zero() => {
+                Self::AtMost(span.saturating_sub(began.elapsed()).max(Duration::from_nanos(1)))
+            }
+            Self::Never | Self::AtMost(_) | Self::Until(_) | Self::Forever => self,
+        }
+    }
+
     /// Returns the wait from now on; a deadline becomes the remaining span.
     fn starting_now(self) -> Self {
         match self {

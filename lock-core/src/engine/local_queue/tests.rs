@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use tokio::time::sleep;
 
 use super::*;
 
@@ -13,13 +14,13 @@ fn lines(queue: &LocalQueue<u32>) -> usize {
 }
 
 async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
-    queue.turn(&name()).await.holds(Instant::now() + Duration::from_millis(20))
+    queue.turn(&name()).await.expect("a turn").holds(Instant::now() + Duration::from_millis(20))
 }
 
 #[tokio::test]
 async fn c26_waiters_move_up_in_order_and_leave_nothing() {
     let queue = LocalQueue::<u32>::default();
-    let first = queue.turn(&name()).await;
+    let first = queue.turn(&name()).await.expect("a turn");
     let (name, other) = (name(), name());
     let mut second = Box::pin(queue.turn(&name));
     let mut third = Box::pin(queue.turn(&other));
@@ -36,7 +37,7 @@ async fn c26_waiters_move_up_in_order_and_leave_nothing() {
 #[tokio::test]
 async fn c19_a_cancelled_waiter_leaves_the_line() {
     let queue = LocalQueue::<u32>::default();
-    let first = queue.turn(&name()).await;
+    let first = queue.turn(&name()).await.expect("a turn");
     assert!(queue.turn(&name()).now_or_never().is_none());
     drop(first);
     drop(queue.turn(&name()).now_or_never().expect("the line is free"));
@@ -47,7 +48,7 @@ async fn c19_a_cancelled_waiter_leaves_the_line() {
 async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn() {
     let queue = LocalQueue::<u32>::default();
     let holder = holder(&queue).await;
-    let (turn, began) = (queue.turn(&name()).await, Instant::now());
+    let (turn, began) = (queue.turn(&name()).await.expect("a turn"), Instant::now());
     assert_eq!(turn.passed().await, None);
     assert_eq!(began.elapsed(), Duration::from_millis(20));
     assert_eq!(holder.waiters(), 0, "the head asks the server");
@@ -57,7 +58,7 @@ async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn()
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
     let queue = LocalQueue::<u32>::default();
-    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await.expect("a turn"));
     let mut passed = Box::pin(turn.passed());
     assert!((&mut passed).now_or_never().is_none());
     let began = Instant::now();
@@ -69,14 +70,14 @@ async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
 #[tokio::test]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
     let queue = LocalQueue::<u32>::default();
-    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await);
+    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await.expect("a turn"));
     let name = name();
     let mut next = Box::pin(queue.turn(&name));
     assert!((&mut next).now_or_never().is_none());
     assert_eq!(holder.waiters(), 2);
     assert_eq!(holder.pass(7), Ok(()));
     drop(turn);
-    assert_eq!(next.await.passed().now_or_never(), Some(Some(7)));
+    assert_eq!(next.await.expect("a turn").passed().now_or_never(), Some(Some(7)));
     assert_eq!(lines(&queue), 0);
 }
 
@@ -84,13 +85,13 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
     let queue = LocalQueue::<Arc<()>>::default();
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
-    let holder = queue.turn(&name()).await.holds(until);
-    let (turn, name) = (queue.turn(&name()).await, name());
+    let holder = queue.turn(&name()).await.expect("a turn").holds(until);
+    let (turn, name) = (queue.turn(&name()).await.expect("a turn"), name());
     let mut next = Box::pin(queue.turn(&name));
     assert!((&mut next).now_or_never().is_none());
     assert!(holder.pass(passed.clone()).is_ok());
     drop(turn);
-    let head = next.await;
+    let head = next.await.expect("a turn");
     drop(head.ask_server());
     assert_eq!(Arc::strong_count(&passed), 1, "the head would wait for it until its TTL ends");
 }
@@ -101,10 +102,42 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
     let passed = Arc::new(());
     let until = Instant::now() + Duration::from_secs(1);
     // The queue outlives its waiters.
-    let _lost_long_ago = queue.turn(&name()).await.holds(until);
-    let holder = queue.turn(&name()).await.holds(until);
-    let turn = queue.turn(&name()).await;
+    let _lost_long_ago = queue.turn(&name()).await.expect("a turn").holds(until);
+    let holder = queue.turn(&name()).await.expect("a turn").holds(until);
+    let turn = queue.turn(&name()).await.expect("a turn");
     assert!(holder.pass(passed.clone()).is_ok());
     drop(turn);
     assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
+}
+
+#[tokio::test(start_paused = true)]
+async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
+    let first = queue.turn(&name).await.expect("a turn");
+    let mut unpolled = Box::pin(queue.turn(&name));
+    assert!((&mut unpolled).now_or_never().is_none());
+    let mut next = Box::pin(queue.turn(&name));
+    assert!((&mut next).now_or_never().is_none());
+    drop(first);
+    let began = Instant::now();
+    assert!(next.await.is_none());
+    assert_eq!(began.elapsed(), WAITER_LIVENESS);
+    assert!(unpolled.await.is_some());
+    assert_eq!(lines(&queue), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_head_that_asks_once_a_second_keeps_its_turn() {
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
+    let head = queue.turn(&name).await.expect("a turn");
+    let mut next = Box::pin(queue.turn(&name));
+    for _ in 0..20 {
+        head.answers().asked();
+        tokio::select! {
+            _ = &mut next => panic!("two ask the server"),
+            () = sleep(Duration::from_secs(1)) => {}
+        }
+    }
+    drop(head);
+    assert!(next.await.is_some());
 }
