@@ -11,8 +11,6 @@ mod stores;
 use lock_testkit::chaos::{Plan, play, run};
 use lock_testkit::child;
 
-use crate::stores::{Files, Memory};
-
 /// The workers of all stores. The URL names the store.
 #[test]
 fn child_role() {
@@ -33,16 +31,26 @@ macro_rules! histories {
 }
 
 histories! {
-    p1_histories_on_memory: Memory;
-    p1_histories_on_files: Files;
+    p1_histories_on_memory: stores::Memory;
+    p1_histories_on_files: stores::Files;
     #[cfg(feature = "redis")]
-    p1_histories_on_redis: stores::Redis;
+    p1_histories_on_redis: stores::redis::Redis;
+    #[cfg(feature = "redis")]
+    p1_histories_on_redis_cluster: stores::redis::Cluster;
+    #[cfg(feature = "redis")]
+    p1_histories_on_redis_quorum: stores::redis::RedisQuorum;
+    #[cfg(feature = "redis")]
+    p1_histories_on_redis_sentinel: stores::redis::Sentinels;
     #[cfg(feature = "etcd")]
-    p1_histories_on_etcd: stores::Etcd;
+    p1_histories_on_etcd: stores::etcd::Etcd;
+    #[cfg(feature = "etcd")]
+    p1_histories_on_etcd_of_three: stores::etcd::Members;
     #[cfg(feature = "postgres")]
-    p1_histories_on_postgres: stores::Postgres;
+    p1_histories_on_postgres: stores::postgres::Postgres;
+    #[cfg(feature = "postgres")]
+    p1_histories_on_postgres_pooled: stores::postgres::Pooled;
     #[cfg(feature = "zookeeper")]
-    p1_histories_on_zookeeper: stores::ZooKeeper;
+    p1_histories_on_zookeeper: stores::zookeeper::ZooKeeper;
     #[cfg(feature = "zookeeper")]
-    p1_histories_on_zookeeper_of_three: stores::ZooKeepers;
+    p1_histories_on_zookeeper_of_three: stores::zookeeper::Members;
 }

@@ -133,7 +133,8 @@ impl RedisCluster {
     /// # Panics
     /// If the replica refuses.
     pub fn fail_over(&self, primary: usize) {
-        let reply = self.servers[PRIMARIES + primary].cli(&["CLUSTER", "FAILOVER"]);
+        let replica = (primary + PRIMARIES) % SERVERS;
+        let reply = self.servers[replica].cli(&["CLUSTER", "FAILOVER"]);
         assert_eq!(reply.to_string(), "OK");
     }
 
