@@ -54,3 +54,19 @@ async fn c15_a_standby_is_a_passing_failure_and_its_connection_is_given_up() {
         eventually("it is closed", LIMIT, async || sessions(&standby) == 0).await;
     }
 }
+
+/// P1: the standby lacks a hold. Two believe then, as documented, and the second has the greater token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_tokens_grow_though_an_asynchronous_standby_lacks_a_hold() {
+    let (mut server, standby) = pair(&fresh_name()).await;
+    standby.psql("ALTER SYSTEM SET primary_conninfo = ''");
+    standby.psql("SELECT pg_reload_conf()");
+    let receivers = "SELECT count(*) FROM pg_stat_wal_receiver";
+    eventually("it follows no more", LIMIT, async || number(&standby, receivers) == 0).await;
+    let name = fresh_name();
+    let before = held(&client(&server.url()).await, &name).await;
+    server.kill();
+    standby.psql("SELECT pg_promote()");
+    let after = held(&client(&standby.url()).await, &name).await;
+    assert!(before.is_held() && before.token() < after.token());
+}
