@@ -236,7 +236,9 @@ impl Admin {
         fence: &dyn Fence,
     ) -> Result<Vec<Holder>, LockError> {
         let evicted = self.evict_whom(name, whom).await?;
-        if let Some(token) = evicted.iter().filter_map(|holder| holder.token).max() {
+        // A task of the evicted client may have a later token than the hold on the server.
+        let tokens = evicted.iter().filter_map(|holder| holder.reserved.max(holder.token));
+        if let Some(token) = tokens.max() {
             match fence.advance(token.successor()).await {
                 // A later holder was quicker.
                 Ok(()) | Err(FenceError::Stale { .. }) => {}

@@ -297,7 +297,7 @@ impl LockAdmin for MemoryBackend {
         let mut store = self.store();
         store.expire(name, now);
         let lock = store.locks.get_mut(name);
-        let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, now));
+        let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, lock.last_token, now));
         self.ended(&mut store, name, now)?;
         Ok(ended)
     }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use lock_core::backend::{Admission, Claim, Grant, Held, Holds, TokenRange, next_token};
-use lock_core::{BackendError, FencingToken, Kind, LockName, OwnerId, Slots};
+use lock_core::{BackendError, FencingToken, Holder, Kind, LockName, OwnerId, Slots, Whom};
 use uuid::Uuid;
 
 use crate::fault;
@@ -142,6 +142,11 @@ impl Lock {
         let tokens = TokenRange::behind_clock(self.token?, wanted, wall)?;
         self.token = Some(tokens.last());
         Some(tokens)
+    }
+
+    /// Ends the holds of `whom`.
+    pub(crate) fn evict(&mut self, whom: &Whom) -> Vec<Holder> {
+        self.holds.evict(whom, self.token, self.now.uptime)
     }
 
     /// Gives `claim` a place in the queue: its present one, or the last. Returns the place, and the number of waiters

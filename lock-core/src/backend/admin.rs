@@ -46,7 +46,7 @@ pub trait LockAdmin: Send + Sync {
 
     /// Ends the holds of `whom` and grants the lock to the waiters that fit then. Returns the former holders in the
     /// order of their grants; none if nobody of `whom` held the lock. With [`Whom::All`] a foreign holder is ended
-    /// too.
+    /// too. Each tells the [last token](Holder::reserved) that was reserved for it (C46).
     ///
     /// The holder is not asked: it learns of its loss from its next renewal or its watch. A repeated call may end the
     /// hold of the next holder.

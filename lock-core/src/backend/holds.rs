@@ -153,10 +153,11 @@ impl<T: StoreTime> Holds<T> {
         self.0.len() < before
     }
 
-    /// Ends the holds of `whom`, and returns the former holders.
-    pub fn evict(&mut self, whom: &Whom, now: T) -> Vec<Holder> {
+    /// Ends the holds of `whom`, and returns the former holders. `last` is the last token of the lock, which may be
+    /// reserved for an exclusive holder.
+    pub fn evict(&mut self, whom: &Whom, last: Option<FencingToken>, now: T) -> Vec<Holder> {
         let ended = self.0.extract_if(.., |held| whom.includes_owner(held.owner));
-        ended.map(|held| held.seen_at(now)).collect()
+        ended.map(|held| held.seen_at(now).reserved(last)).collect()
     }
 
     /// Extends the hold of `owner` under `token` to at least `ttl` from `now`; returns true if there is such a hold.

@@ -33,6 +33,8 @@ pub(super) struct Recorded {
 #[derive(Debug, Default)]
 pub(super) struct Lock {
     pub(super) holds: Holds<Moment>,
+    /// The last token of this lock.
+    pub(super) last_token: Option<FencingToken>,
     pub(super) queue: VecDeque<Waiter>,
 }
 
@@ -72,7 +74,9 @@ impl Store {
         let token = self.next_token(wall)?;
         let held = Held::of(claim, token, slots.clone(), now);
         let held = Held { since: Some(wall), ..held };
-        self.lock(&claim.name, now).holds.push(held);
+        let lock = self.lock(&claim.name, now);
+        lock.holds.push(held);
+        lock.last_token = Some(token);
         self.watchers.tell(&claim.name);
         Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
     }
@@ -104,7 +108,10 @@ impl Store {
         let last = self.last_token?;
         let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
         let tokens = TokenRange::behind_clock(last, hold.tokens, wall);
-        self.last_token = tokens.map_or(Some(last), |tokens| Some(tokens.last()));
+        if let Some(tokens) = tokens {
+            self.last_token = Some(tokens.last());
+            self.lock(&hold.name, now).last_token = self.last_token;
+        }
         tokens
     }
 

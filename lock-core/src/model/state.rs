@@ -80,14 +80,18 @@ pub struct Holder {
     pub kind: Kind,
     /// Its slots, if it is one of n.
     pub slots: Slots,
+    /// The last token that was reserved for later tasks of its client, if the holder was evicted. An inspection does
+    /// not tell it.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub reserved: Option<FencingToken>,
 }
 
 impl Holder {
     /// A holder that is a client of locks.
     pub fn ours(owner: OwnerId, token: FencingToken, ttl_left: Duration, label: Label) -> Self {
         let (owner, token) = (Some(owner.to_string()), Some(token));
-        let (since, kind, slots) = (None, Kind::Exclusive, Slots::NONE);
-        Self { owner, token, ttl_left: Some(ttl_left), label, since, kind, slots }
+        let (since, kind, slots, reserved) = (None, Kind::Exclusive, Slots::NONE, None);
+        Self { owner, token, ttl_left: Some(ttl_left), label, since, kind, slots, reserved }
     }
 
     /// Sets the time of the grant on the server's wall clock.
@@ -102,10 +106,18 @@ impl Holder {
         Self { kind, slots, ..self }
     }
 
+    /// Sets the last token that was reserved for the hold, if it is exclusive: only such a hold passes within its
+    /// client.
+    #[must_use]
+    pub fn reserved(self, last: Option<FencingToken>) -> Self {
+        let reserved = last.filter(|_| self.kind == Kind::Exclusive);
+        Self { reserved, ..self }
+    }
+
     /// A foreign holder, of which only the remaining lease time is known.
     pub fn foreign(ttl_left: Option<Duration>) -> Self {
         let (label, kind, slots) = (Label::default(), Kind::Exclusive, Slots::NONE);
-        Self { owner: None, token: None, ttl_left, label, since: None, kind, slots }
+        Self { owner: None, token: None, ttl_left, label, since: None, kind, slots, reserved: None }
     }
 }
 

@@ -5,6 +5,7 @@ use lock_core::backend::Release;
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
 use crate::operations::cluster::Cluster;
+use crate::protocol::floor::last_of_claim;
 use crate::protocol::requests;
 use crate::protocol::view::{deleted, unless_retired};
 use crate::wire::error::overtaken;
@@ -88,7 +89,8 @@ impl Cluster {
         let mut evicted = Vec::new();
         for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {
             if deleted(&answer?)?.is_some() {
-                evicted.push(holder.clone());
+                let last = holder.token.map(last_of_claim);
+                evicted.push(holder.clone().reserved(last));
             }
         }
         if evicted.is_empty() && !wanted.is_empty() {

@@ -46,8 +46,7 @@ impl Directory {
         let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Vec::new());
         };
-        let now = lock.now().uptime;
-        let ended = lock.holds.evict(whom, now);
+        let ended = lock.evict(whom);
         if !ended.is_empty() {
             self.tell(lock.pass_on()?);
         }

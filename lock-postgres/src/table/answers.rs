@@ -163,6 +163,13 @@ pub(crate) fn holder(row: &PgRow) -> Result<Option<Holder>, BackendError> {
     Ok(Some(holder.of_kind(kind, slots)))
 }
 
+/// Reads a holder that was evicted: the columns of a holder, and the last token that was reserved for it.
+pub(crate) fn evicted(row: &PgRow) -> Result<Option<Holder>, BackendError> {
+    let last: Option<i64> = get(row, 8, "the answer to an eviction")?;
+    let last = last.map(fencing_token).transpose()?;
+    Ok(holder(row)?.map(|holder| holder.reserved(last)))
+}
+
 /// Returns the slots in a column of a row; none if it is null.
 fn slots(row: &PgRow, column: usize) -> Result<Slots, BackendError> {
     const WHAT: &str = "the slots of a hold";

@@ -173,9 +173,11 @@ pub(crate) fn states(
 
 /// Reads the answer of the evict script: the former holders among `whom`.
 pub(crate) fn ended(reply: Value, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-    let seen: Option<(Vec<u8>, i64, u64)> = read(reply, "the answer to an eviction")?;
-    let holders = seen.map(|(value, left, now)| holders(&value, millis(left), server_time(now)));
-    Ok(holders.into_iter().flatten().filter(|holder| whom.includes(holder)).collect())
+    let seen: Option<(Vec<u8>, i64, u64, String)> = read(reply, "the answer to an eviction")?;
+    let Some((value, left, now, last)) = seen else { return Ok(Vec::new()) };
+    let (seen, last) = (holders(&value, millis(left), server_time(now)), last.parse().ok());
+    let ended = seen.into_iter().filter(|holder| whom.includes(holder));
+    Ok(ended.map(|holder| holder.reserved(last)).collect())
 }
 
 /// Redis returns −1 for a key that never expires.

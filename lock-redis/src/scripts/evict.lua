@@ -1,6 +1,7 @@
 -- KEYS: lock, fence, queue, waiters   ARGV: limit of the server's clock, first 8 digits of the owner or '' for
 -- all holders
--- -> {value, ms left or -1, now} of the key before the eviction; nil if no such owner held the lock
+-- -> {value, ms left or -1, now, last token or ''} of the key before the eviction; nil if no such owner held the
+-- lock
 local limit, digits = unpack(ARGV)
 local value, found = read(lock)
 if found then return not_a_lock(found) end
@@ -16,5 +17,7 @@ else
   end
 end
 if not holds.changed then return nil end
+-- C46: it includes the tokens that were reserved.
+local last = redis.pcall('GET', fence)
 pass_on(holds, now, limit)
-return { value, left, integer(now) }
+return { value, left, integer(now), type(last) == 'string' and last or '' }

@@ -186,6 +186,7 @@ macro_rules! conformance_tests {
             c45_a_holder_tells_since_when
             c46_an_eviction_takes_the_fence_with_it
             c46_an_eviction_of_one_takes_its_fence_with_it
+            c46_an_eviction_fences_reserved_tokens
             c47_a_release_tells_of_a_loss
             c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out

@@ -11,7 +11,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::harness::Harness;
 use super::steps::{claim, client, eventually, fresh_name, granted, patient, renewal, until_free};
 use lock_core::backend::{Claim, Extension, Reservation, Reserved, TokenRange};
-use lock_core::{DistributedLock, FencingToken, Lease, LostReason};
+use lock_core::{DistributedLock, Fence, FencingToken, Lease, LostReason, MemoryFence};
 
 /// Asks to keep the hold that `claim` was granted under `token`.
 fn reservation(claim: &Claim, token: FencingToken, yields: bool) -> Reservation {
@@ -67,6 +67,23 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
     let later = next_token.get() > last;
     assert!(later, "a grant is to have a greater token than those reserved: {next_token}, {last}");
     backend.release(&name, next.owner).await.expect("an answer");
+}
+
+/// C46: an evicted hold that passed within its client is refused under each of its tokens.
+pub async fn c46_an_eviction_fences_reserved_tokens(harness: &dyn Harness) {
+    let (backend, operator, name) = (harness.connect().await, client(harness).await, fresh_name());
+    if backend.token_ranges().is_none() {
+        return;
+    }
+    let claim = claim(&name, harness.limit());
+    let (_, tokens) = reserved(harness, &backend, &claim).await;
+    let fence = MemoryFence::new();
+    operator.admin().evict_and_fence(&name, &fence).await.expect("an answer");
+    let late = fence.advance(tokens.last()).await;
+    assert!(late.is_err_and(|error| error.is_stale()), "the last reserved token is to be refused");
+    let next = operator.acquire(patient(&name, harness.limit())).await.expect("it is free");
+    fence.advance(next.token()).await.expect("the next holder is let in");
+    next.release().await.expect("held to the end");
 }
 
 /// C26, C27: a hold that yields is kept only if nobody waits on the server.

@@ -36,7 +36,7 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     lock_name text, digits text, clock_limit bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
-    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[]
+    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[], OUT reserved bigint
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
@@ -52,7 +52,9 @@ BEGIN
     END IF;
     RETURN QUERY SELECT lock_name, left(h.owner::text, 8), h.token,
             (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
-            CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots
+            CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
+            (SELECT g.token + g.reserved FROM "@schema@"."@table@_grants" g
+                WHERE g.name = lock_name AND g.token = h.token)
         FROM "@schema@"."@table@_holds" h WHERE h.name = lock_name AND h.owner = ANY (owners)
         ORDER BY h.token;
     -- All holds end before a waiter is let in: releasing the last one removes the expired ones.

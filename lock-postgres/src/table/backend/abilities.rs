@@ -111,7 +111,7 @@ impl LockAdmin for PostgresBackend {
         };
         let call = call.optional_text(digits).number(self.server.clock_limit());
         let rows = self.server.rows(&call).await?;
-        rows.iter().filter_map(|row| answers::holder(row).transpose()).collect()
+        rows.iter().filter_map(|row| answers::evicted(row).transpose()).collect()
     }
 
     async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
