@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use lock_core::{BackendError, Fence, FenceError, FencingToken, LockError, Outcome};
@@ -56,8 +57,8 @@ use crate::state_file::{StateFile, StateOf};
 ///
 /// # Guarantees
 /// - Every process refuses a token below the greatest seen, also after crashes: a process that dies at any
-///   instruction leaves the old token or the new one. The token is synced to the disk, once per new token. A lock's
-///   record is not, since a reboot ends its holds anyway.
+///   instruction leaves the old token or the new one. Each token is synced to the disk before it is accepted. An open
+///   fence does so once per new token. A lock's record is not synced, since a reboot ends its holds anyway.
 /// - At every moment, and after every crash, the target is the complete old file or the complete new one.
 /// - A writer that is stopped inside its critical section makes the others fail after five seconds with a transient
 ///   error; no writer skips it.
@@ -66,7 +67,11 @@ use crate::state_file::{StateFile, StateOf};
 #[derive(Clone, Debug)]
 pub struct FileFence {
     path: Arc<Path>,
+    synced: Arc<Synced>,
 }
+
+/// The last token that this fence has synced to the disk; 0 before the first.
+type Synced = AtomicU64;
 
 impl FileFence {
     /// Opens the fence in the file at `path`. Creates the file, for this user alone, if it is missing. Its directory
@@ -87,7 +92,7 @@ impl FileFence {
         let path = &absolute(path)?;
         make(path).map_err(|error| unusable("open", path, error))?;
         file_system.refuse_foreign(path)?;
-        Ok(Self { path: path.as_path().into() })
+        Ok(Self { path: path.as_path().into(), synced: Arc::default() })
     }
 
     /// Advances the fence to `token` and replaces the file `target` by `contents`, in one step: no greater token can
@@ -111,15 +116,15 @@ impl FileFence {
         target: impl AsRef<Path>,
         contents: &[u8],
     ) -> Result<(), FenceError> {
-        let (path, target) = (self.path.clone(), target.as_ref().to_owned());
-        let contents = contents.to_vec();
+        let (path, synced) = (self.path.clone(), self.synced.clone());
+        let (target, contents) = (target.as_ref().to_owned(), contents.to_vec());
         blocking(move |caller| {
             let mut fence = LockedFence::open(&path)?;
             caller.check()?;
             fence.check(token)?;
             let replacement = Replacement::write(&path, &target, &contents, Privacy::Usual)?;
             // C25: the fence advances before the write.
-            fence.remember(token)?;
+            fence.remember(token, &synced, LockedFile::sync)?;
             let placed = replacement.put_in_place()?;
             // The next holder need not wait for the disk.
             drop(fence);
@@ -132,11 +137,11 @@ impl FileFence {
 #[async_trait]
 impl Fence for FileFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {
-        let path = self.path.clone();
+        let (path, synced) = (self.path.clone(), self.synced.clone());
         blocking(move |_| {
             let mut fence = LockedFence::open(&path)?;
             fence.check(token)?;
-            Ok(fence.remember(token)?)
+            Ok(fence.remember(token, &synced, LockedFile::sync)?)
         })
         .await
     }
@@ -152,10 +157,11 @@ fn make(path: &Path) -> io::Result<()> {
     match platform::open_anywhere(path, Creation::Never) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             platform::open_anywhere(path, Creation::Create)?;
-            sync_folder_of(path)
         }
-        opened => opened.map(drop),
+        opened => drop(opened?),
     }
+    // Also for a file that was there: its creator may have died before this step.
+    sync_folder_of(path)
 }
 
 /// A fence that nobody else can change while this lives.
@@ -183,13 +189,23 @@ impl LockedFence {
         }
     }
 
-    fn remember(&mut self, token: FencingToken) -> Result<(), BackendError> {
-        if self.greatest == Some(token) {
+    /// Writes and syncs the token, unless this fence has done so before.
+    ///
+    /// C24: the writer of a token that is in the file may have died before its sync, or the sync may have failed. A
+    /// second sync may then succeed without the data, so the token is written again.
+    fn remember(
+        &mut self,
+        token: FencingToken,
+        synced: &Synced,
+        sync: impl FnOnce(&LockedFile) -> Result<(), BackendError>,
+    ) -> Result<(), BackendError> {
+        if self.greatest == Some(token) && synced.load(Ordering::Relaxed) == token.get() {
             return Ok(());
         }
         self.file.replace(token.to_string().into_bytes())?;
-        self.file.sync()?;
         self.greatest = Some(token);
+        sync(&self.file)?;
+        synced.store(token.get(), Ordering::Relaxed);
         Ok(())
     }
 }

@@ -46,6 +46,35 @@ async fn c24_a_fence_accepts_equal_and_greater_tokens_only() {
     assert!(is_stale(fence.advance(token(7)).await, 8));
 }
 
+/// A crash of the machine would take a token that was not synced, and the fence would accept an older one.
+#[test]
+fn c24_a_token_counts_once_it_is_synced() {
+    let (home, fence) = home();
+    let syncs = AtomicU64::new(0);
+    let advance = |fence: &FileFence, value, works| {
+        let sync = |file: &LockedFile| {
+            syncs.fetch_add(1, Ordering::Relaxed);
+            let broken =
+                || missing(&StateFile { path: fence.path.to_path_buf(), of: StateOf::Fence });
+            if works { file.sync() } else { Err(broken()) }
+        };
+        let mut locked = LockedFence::open(&fence.path).expect("opens");
+        locked.remember(token(value), &fence.synced, sync)
+    };
+    advance(&fence, 5, false).expect_err("the disk fails");
+    advance(&fence, 5, true).expect("it works again");
+    assert_eq!(syncs.load(Ordering::Relaxed), 2, "the token is in the file, and not synced");
+    advance(&fence.clone(), 5, false).expect("no sync is due");
+    // The process with the first fence may have died before its sync.
+    let other = FileFence::open(home.path().join("fence")).expect("opens");
+    advance(&other, 5, false).expect_err("the disk fails");
+    advance(&other, 5, true).expect("it works again");
+    assert_eq!(syncs.load(Ordering::Relaxed), 4);
+    advance(&fence, 7, true).expect("a new token");
+    advance(&other, 7, true).expect("the same");
+    assert_eq!(syncs.load(Ordering::Relaxed), 6, "once for each fence");
+}
+
 #[tokio::test]
 async fn a_stale_write_leaves_the_target_and_a_fresh_one_advances_the_fence() {
     let (home, fence) = home();
