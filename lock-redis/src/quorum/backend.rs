@@ -135,8 +135,7 @@ impl QuorumBackend {
     fn finish(&self, mut round: Round<Release>) {
         let voters = self.voters.clone();
         let settle = async move {
-            let owing = voters.iter().filter(|voter| voter.begin_settling());
-            join_all(owing.map(|voter| voter.clone().settle())).await;
+            join_all(voters.iter().map(|voter| voter.clone().settle())).await;
         };
         if !round.is_complete() {
             self.background.run(async move {
@@ -151,8 +150,11 @@ impl QuorumBackend {
     /// Begins to admit the servers that report to be new.
     fn let_newcomers_in(&self, answers: &Answers<Vote>) {
         for (voter, answer) in self.voters.iter().zip(answers) {
-            if matches!(answer, Some(Ok(Vote::New))) && voter.begin_letting_in() {
-                self.background.run(membership::let_in(self.voters.clone(), voter.clone()));
+            if matches!(answer, Some(Ok(Vote::New)))
+                && let Some(alone) = voter.begin_letting_in()
+            {
+                let (voters, newcomer) = (self.voters.clone(), voter.clone());
+                self.background.run(membership::let_in(voters, newcomer, alone));
             }
         }
     }

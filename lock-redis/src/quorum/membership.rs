@@ -36,7 +36,7 @@ use tokio::time::sleep;
 
 use super::majority::{Answers, majority, said};
 use super::round::Round;
-use super::voter::{ANSWER_COUNTS_FOR, Voter, VoterReport};
+use super::voter::{ANSWER_COUNTS_FOR, LettingIn, Voter, VoterReport};
 
 /// The time for which a server stays out, and the ballots that it may grant then.
 #[derive(Debug, PartialEq)]
@@ -55,7 +55,11 @@ pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<VoterReport>) {
 }
 
 /// Admits one server when its time is over.
-pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
+pub(super) async fn let_in(
+    voters: Arc<[Arc<Voter>]>,
+    newcomer: Arc<Voter>,
+    _until_the_end: LettingIn,
+) {
     // The run is asked for first: the terms are not valid for a later run, which may have lost more.
     if let Ok(VoterReport { run, is_in: false, .. }) = newcomer.tell().await {
         sleep(by_any_clock(ANSWER_COUNTS_FOR)).await;
@@ -64,7 +68,6 @@ pub(super) async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>) {
             let _ = newcomer.let_in(&run, out, floor).await;
         }
     }
-    newcomer.end_letting_in();
 }
 
 async fn terms_of_others(voters: &[Arc<Voter>], newcomer: &Arc<Voter>) -> Option<Terms> {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
 use lock_core::{BackendError, Clock, FencingToken, LockName, OwnerId, SystemClock};
 use redis::{Client, ToRedisArgs, Value};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
 use super::BACKEND;
@@ -47,10 +48,16 @@ pub(super) struct Voter {
     pub(super) node: Arc<Node>,
     /// True if it did not answer the last request.
     is_silent: AtomicBool,
-    is_being_let_in: AtomicBool,
+    letting_in: Arc<OneTask>,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
-    is_being_settled: AtomicBool,
+    settling: OneTask,
 }
+
+/// Locked by the task that does the work. If the task ends with its runtime, a task of another runtime may do it.
+type OneTask = tokio::sync::Mutex<()>;
+
+/// The right to admit a voter.
+pub(super) type LettingIn = OwnedMutexGuard<()>;
 
 /// An attempt, for a voter.
 #[derive(Clone, Debug)]
@@ -100,9 +107,9 @@ impl Voter {
             server: Arc::new(Topology::One(node.clone())),
             node,
             is_silent: AtomicBool::new(false),
-            is_being_let_in: AtomicBool::new(false),
+            letting_in: Arc::default(),
             owed: Mutex::default(),
-            is_being_settled: AtomicBool::new(false),
+            settling: OneTask::default(),
         }
     }
 
@@ -161,30 +168,35 @@ impl Voter {
         !self.owed().is_empty()
     }
 
-    /// Returns true if requests are owed, and nobody sends them.
-    pub(super) fn begin_settling(&self) -> bool {
-        self.is_owed() && !self.is_being_settled.swap(true, Ordering::AcqRel)
-    }
-
-    /// Sends the owed requests once the voter answers again (C19). A request that fails goes to the end.
+    /// Sends the owed requests once the voter answers again (C19), unless another task does so. A request that fails
+    /// goes to the end.
     pub(super) async fn settle(self: Arc<Self>) {
-        loop {
+        // Another request may have come at the end.
+        while self.is_owed()
+            && let Ok(_alone) = self.settling.try_lock()
+        {
             while let Some(next) = self.next_owed() {
-                if self.give_back(&next).await.is_err_and(|error| error.is_transient()) {
+                let failed = self.give_back(&next).await.is_err_and(|error| error.is_transient());
+                self.is_answered(&next);
+                if failed {
                     self.owe(next);
                     sleep(OWED_PAUSE).await;
                 }
-            }
-            self.is_being_settled.store(false, Ordering::Release);
-            // Another request may have come since.
-            if !self.begin_settling() {
-                return;
             }
         }
     }
 
     fn next_owed(&self) -> Option<Arc<GivingBack>> {
-        self.owed().pop_front()
+        self.owed().front().cloned()
+    }
+
+    /// Removes the next owed request. It is owed until now: the task that sends it may end with its runtime.
+    fn is_answered(&self, what: &Arc<GivingBack>) {
+        let mut owed = self.owed();
+        // It may have been given up meanwhile.
+        if owed.front().is_some_and(|first| Arc::ptr_eq(first, what)) {
+            owed.pop_front();
+        }
     }
 
     /// Extends the holds on this server; returns for each if it exists here.
@@ -231,13 +243,9 @@ impl Voter {
         self.within_limit(ask).await.map(drop)
     }
 
-    /// Returns true if nobody is admitting it already.
-    pub(super) fn begin_letting_in(&self) -> bool {
-        !self.is_being_let_in.swap(true, Ordering::AcqRel)
-    }
-
-    pub(super) fn end_letting_in(&self) {
-        self.is_being_let_in.store(false, Ordering::Release);
+    /// Returns the right to admit it, until it is dropped; `None` if another task has it.
+    pub(super) fn begin_letting_in(&self) -> Option<LettingIn> {
+        self.letting_in.clone().try_lock_owned().ok()
     }
 
     /// Returns the server's fact `key` of INFO, if the server was reached.

@@ -1,3 +1,4 @@
+use futures_util::future::FutureExt;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -44,24 +45,41 @@ fn owed(name: &str) -> Arc<GivingBack> {
     Arc::new(GivingBack { name, owner, ballot, wakes: true, marks: false })
 }
 
-#[tokio::test]
-async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
+/// Returns a voter, and the requests that it carries out.
+async fn voter() -> (Arc<Voter>, mpsc::UnboundedReceiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound").to_string();
-    let (tell, mut carried_out) = mpsc::unbounded_channel();
+    let (tell, carried_out) = mpsc::unbounded_channel();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(serve(stream, tell.clone()));
         }
     });
     let client = Client::open(format!("redis://{address}")).expect("a URL");
-    let voter = Arc::new(Voter::new(address, client));
+    (Arc::new(Voter::new(address, client)), carried_out)
+}
+
+#[tokio::test]
+async fn c19_a_request_that_fails_holds_up_no_other_that_is_owed() {
+    let (voter, mut carried_out) = voter().await;
     voter.owe(owed("stuck"));
     voter.owe(owed("other"));
     let settling = tokio::spawn(voter.settle());
     let other = timeout(Duration::from_secs(10), carried_out.recv()).await;
     assert_eq!(other.expect("it is sent").as_deref(), Some("other"));
     settling.abort();
+}
+
+/// A task may end with its runtime at each await.
+#[tokio::test]
+async fn c19_an_owed_request_outlives_the_task_that_sends_it() {
+    let (voter, mut carried_out) = voter().await;
+    voter.owe(owed("lock"));
+    assert!(voter.clone().settle().now_or_never().is_none(), "no answer can have come");
+    assert!(voter.is_owed());
+    timeout(Duration::from_secs(10), voter.clone().settle()).await.expect("an answer");
+    assert!(!voter.is_owed(), "no other task sends it");
+    assert_eq!(carried_out.recv().await.as_deref(), Some("lock"));
 }
 
 /// The timers of a paused client were paused too, and the answer is there when they continue.
