@@ -24,7 +24,7 @@ pub trait AcquiresSeveral: Send + Sync {
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question, or if one of the claims was withdrawn. If the
-    /// outcome is unknown, any of the claims may be granted.
+    /// outcome is unknown, any of the claims may be granted; otherwise none is.
     ///
     /// # Cancel safety
     /// After a drop any of the claims may be granted: [`withdraw`](crate::DistributedLock::withdraw) undoes each.
