@@ -289,6 +289,55 @@ async fn no_session_is_left_wherever_a_connection_is_cut() {
     <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
 }
 
+/// The record of a run has a lease for as long as the run is remembered. It goes with the record.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_no_lease_is_left_by_a_record_that_is_replaced_or_forgotten() {
+    let server = EtcdServer::start().await;
+    let client = client(&server.url()).await;
+    let guard = held(&client, "a").await;
+    let before = leases(&server).len();
+    for _ in 0..2 {
+        guard.record("monday", MINUTE).await.expect("held");
+        assert_eq!(leases(&server).len(), before + 1);
+    }
+    assert!(client.admin().forget("a", "monday").await.expect("an answer"));
+    assert_eq!(leases(&server).len(), before);
+    released(guard).await;
+}
+
+/// The same for a hold that outlasts its work, and is evicted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_no_lease_is_left_by_a_retired_hold_that_is_evicted() {
+    let server = EtcdServer::start().await;
+    let client = client(&server.url()).await;
+    let once = client.once("a").at_least(60 * MINUTE).run(async |_| ()).await;
+    assert!(once.expect("an answer").ran().is_some());
+    let with = leases(&server).len();
+    client.admin().evict("a").await.expect("an answer");
+    assert_eq!(leases(&server).len(), with - 1);
+}
+
+/// If a connection is cut at any point of a record, the lease of each try without a record is ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_no_lease_is_left_wherever_the_connection_of_a_record_is_cut() {
+    let server = EtcdServer::start().await;
+    let proxies = join_all((0..30).map(|_| Proxy::start(server.addr()))).await;
+    let cut = async |(proxy, step): (Proxy, u64)| {
+        let client = client_through::<EtcdFaults>(&proxy).await;
+        let guard = held(&client, &fresh_name()).await;
+        proxy.set_existing(Mode::CutAfter(step * 25));
+        // A busy machine may take longer than one request has.
+        eventually("recorded", LIMIT, async || guard.record("monday", MINUTE * 60).await.is_ok())
+            .await;
+        let name = guard.name().clone();
+        guard.release().await.expect("an answer");
+        client.admin().forget(name.as_str(), "monday").await.expect("an answer");
+        client.shutdown().await;
+    };
+    stream::iter(proxies).zip(stream::iter(1..)).for_each_concurrent(4, cut).await;
+    <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
+}
+
 /// A client that first needs a new lease also leaves a stopped member for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {

@@ -51,6 +51,8 @@ pub(crate) struct Value {
     pub(crate) label: Label,
     /// Time of the grant on the holder's wall clock, if the value has it (C45).
     pub(crate) since: Option<SystemTime>,
+    /// True if the hold outlasts its work (C41).
+    pub(crate) is_retired: bool,
     /// Owner of the claim; `None` if the value is not understood.
     pub(crate) owner: Option<OwnerId>,
 }
@@ -108,7 +110,7 @@ pub(crate) fn read(value: &[u8]) -> Value {
     let read = match value {
         [SHARED, text @ ..] => read_text(text).map(|value| Value { kind: Kind::Shared, ..value }),
         [PERMITS, text @ ..] => read_permits(text),
-        [RETIRED, text @ ..] => read_text(text),
+        [RETIRED, text @ ..] => read_text(text).map(|value| Value { is_retired: true, ..value }),
         text => read_text(text),
     };
     read.unwrap_or_default()
@@ -203,7 +205,7 @@ mod tests {
                 let held = read(&held);
                 let value = retired(&held, now);
                 assert!(is_retired(&value), "{value:?}");
-                assert_eq!(read(&value), Value { since: Some(now), ..held });
+                assert_eq!(read(&value), Value { since: Some(now), is_retired: true, ..held });
                 assert_eq!(retired(&read(&value), UNIX_EPOCH), value, "once more");
             }
         }

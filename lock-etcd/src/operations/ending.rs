@@ -74,7 +74,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes the keys of holders. Their leases stay, since they may carry other keys.
+    /// Deletes the keys of holders. A lease stays if it may carry other keys.
     pub(crate) async fn evict(
         &self,
         name: &LockName,
@@ -88,9 +88,11 @@ impl Cluster {
         let deletions = wanted.iter().map(|(claim, _)| self.server.txn(requests::delete(claim)));
         let mut evicted = Vec::new();
         for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {
-            if deleted(&answer?)?.is_some() {
-                let last = holder.token.map(last_of_claim);
-                evicted.push(holder.clone().reserved(last));
+            let Some(gone) = deleted(&answer?)? else { continue };
+            let last = holder.token.map(last_of_claim);
+            evicted.push(holder.clone().reserved(last));
+            if gone.value.is_retired {
+                self.end_lease(gone.lease, &gone.key).await;
             }
         }
         if evicted.is_empty() && !wanted.is_empty() {

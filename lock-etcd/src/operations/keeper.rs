@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, FutureExt, join_all};
+use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::{BackendError, Clock, Moment, SystemClock};
 use tokio::runtime::Handle;
@@ -16,6 +16,7 @@ use crate::protocol::requests;
 use crate::protocol::view::entries;
 use crate::sessions::claimed::Expired;
 use crate::sessions::claims::Claims;
+use crate::sessions::key_lease::KeyLease;
 use crate::sessions::session::Session;
 use crate::waiting::waiters::Waiters;
 use crate::wire::server::Server;
@@ -151,6 +152,8 @@ impl Shared {
             last.used = if is_needed { now } else { last.used };
             jobs.extend(self.attend(session, last, now));
         }
+        let unsettled = self.claims.take_unsettled().into_iter();
+        jobs.extend(unsettled.map(|lease| end_lease(self.server.clone(), lease).boxed()));
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
         // Finding the used sessions costs a look at each claim.
         if attended.values().any(is_idle) || self.claims.has_unrenewed() {
@@ -222,8 +225,11 @@ impl Shared {
 
     async fn end_unused(&self) -> Result<(), BackendError> {
         let unused = self.claims.take_unused(|_| true);
-        let ended = join_all(unused.into_iter().map(|session| self.end_session(session))).await;
-        ended.into_iter().collect()
+        let sessions = join_all(unused.into_iter().map(|session| self.end_session(session)));
+        let unsettled = self.claims.take_unsettled().into_iter();
+        let leases = join_all(unsettled.map(|lease| lease.end(&self.server)));
+        let (sessions, leases) = join(sessions, leases).await;
+        sessions.into_iter().chain(leases).collect()
     }
 
     async fn end_idle(self: Arc<Self>, session: Arc<Session>) {
@@ -247,6 +253,11 @@ async fn poll(waiters: Arc<Waiters>) {
 
 async fn come_home(server: Arc<Server>) {
     let _ = timeout(RENEW_LIMIT, server.come_home()).await;
+}
+
+/// Ends a lease that its key has left, or never had. After a failure the next look tries again.
+async fn end_lease(server: Arc<Server>, lease: KeyLease) {
+    let _ = timeout(RENEW_LIMIT, lease.end(&server)).await;
 }
 
 async fn renew(session: Arc<Session>) {

@@ -6,18 +6,20 @@
 //!     └──── record ─────────▶ a key of the run ── the lease ends ──▶ forgotten
 //! ```
 //!
-//! If the step after a lease's grant fails, the lease is revoked, or expires.
+//! R1: a lease that its key has left, or never had, is revoked ([`KeyLease`]).
 
 use std::time::Duration;
 
-use etcd_client::{Client, GetOptions, KeyValue, Txn};
+use etcd_client::{Client, DeleteOptions, GetOptions, KeyValue, Txn};
 use lock_core::backend::{Record, Recording, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
 
+use crate::layout::stored_claim::StoredClaim;
 use crate::operations::cluster::Cluster;
 use crate::protocol::requests;
-use crate::protocol::view::{only, unless_retired};
+use crate::protocol::view::{only, replaced, unless_retired};
 use crate::sessions::claims::whole_seconds;
+use crate::sessions::key_lease::KeyLease;
 use crate::sessions::session::Session;
 use crate::wire::answer::Answer;
 use crate::wire::error::not_understood;
@@ -40,14 +42,16 @@ impl Cluster {
         };
         let range = self.root.claims(name);
         let retire = |lease| requests::retire(&range, &held, lease);
-        let done = |answer: &Answer| Ok(answer.succeeded);
-        match self.on_own_lease(delay.as_duration(), retire, done).await? {
-            true => {
-                self.claims.retire(owner, delay);
-                Ok(Release::Released)
-            }
-            false => Ok(Release::NotHeld),
+        let span = delay.as_duration();
+        let retired = self.on_own_lease(&held.key, owner, span, retire, |answer| Ok(Some(answer)));
+        let Some(former) = retired.await? else { return Ok(Release::NotHeld) };
+        self.claims.retire(owner, delay);
+        // A repeated call has found the retired hold.
+        if let Some(former) = former.as_ref().map(StoredClaim::of).filter(|it| it.value.is_retired)
+        {
+            self.end_lease(former.lease, &former.key).await;
         }
+        Ok(Release::Released)
     }
 
     /// Records a successful run, if its hold is still valid (C42).
@@ -61,13 +65,11 @@ impl Cluster {
         };
         let run = self.root.run(&record.name, &record.occurrence);
         let put = |lease| requests::record(&own, revision, &run, record.token, lease);
-        let done = |answer: &Answer| {
-            Ok(unless_retired(answer)?.is_some_and(|recorded| recorded.succeeded))
-        };
-        match self.on_own_lease(record.remember, put, done).await? {
-            true => Ok(Recording::Recorded),
-            false => Ok(Recording::Lost),
-        }
+        let read = |answer| unless_retired(&answer);
+        let recorded = self.on_own_lease(run.as_bytes(), record.owner, record.remember, put, read);
+        let Some(former) = recorded.await? else { return Ok(Recording::Lost) };
+        self.end_lease_of(former.as_ref()).await;
+        Ok(Recording::Recorded)
     }
 
     pub(crate) async fn recorded(
@@ -80,9 +82,10 @@ impl Cluster {
         let get = |mut client: Client| async move { client.get(key, None).await };
         let found = self.server.on_store(get).await?;
         let Some(record) = found.kvs().first() else { return Ok(None) };
-        let token = record.value_str().ok().and_then(|token| token.parse().ok());
         let remedy = "the run may then run again";
-        token.map(Some).ok_or_else(|| not_understood(&run, "the record of a run", remedy))
+        token_in(record)
+            .map(Some)
+            .ok_or_else(|| not_understood(&run, "the record of a run", remedy))
     }
 
     /// Returns the runs of a lock. A record that is not understood is not ours, and is skipped.
@@ -92,38 +95,67 @@ impl Cluster {
         let get = |mut client: Client| async move { client.get(prefix, Some(options)).await };
         let found = self.server.on_store(get).await?;
         let run = |record: &KeyValue| {
-            let token = record.value_str().ok()?.parse().ok()?;
-            Some(RecordedRun::new(self.root.occurrence(name, record.key())?, token))
+            Some(RecordedRun::new(self.root.occurrence(name, record.key())?, token_in(record)?))
         };
         Ok(found.kvs().iter().filter_map(run).collect())
     }
 
-    /// Removes the record of a run. Its empty lease expires.
+    /// Removes the record of a run, and its lease.
     pub(crate) async fn forget(
         &self,
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<bool, BackendError> {
         let key = self.root.run(name, occurrence);
-        let delete = |mut client: Client| async move { client.delete(key, None).await };
-        Ok(self.server.on_store(delete).await?.deleted() > 0)
+        let options = Some(DeleteOptions::new().with_prev_key());
+        let delete = |mut client: Client| async move { client.delete(key, options).await };
+        let deleted = self.server.on_store(delete).await?;
+        self.end_lease_of(deleted.prev_kvs().first()).await;
+        Ok(deleted.deleted() > 0)
     }
 
-    /// Carries out a transaction that puts a key on a new lease, which lasts for at least `span` from now. Returns
-    /// true if the transaction succeeded.
+    /// Carries out a transaction of `owner` that puts a key on a new lease, which lasts for at least `span` from now.
+    /// Returns the former state of the key; `None` if the transaction did not succeed.
     async fn on_own_lease(
         &self,
+        key: &[u8],
+        owner: OwnerId,
         span: Duration,
         put: impl FnOnce(i64) -> Txn,
-        done: impl FnOnce(&Answer) -> Result<bool, BackendError>,
-    ) -> Result<bool, BackendError> {
-        let lease = Session::new(self.server.clone(), whole_seconds(span));
-        lease.last_for(span).await?;
-        let done = done(&self.server.txn(put(lease.id())).await?)?;
-        if !done {
-            // The lease has no key. If it is not revoked, it expires.
-            let _ = lease.revoke().await;
-        }
-        Ok(done)
+        read: impl FnOnce(Answer) -> Result<Option<Answer>, BackendError>,
+    ) -> Result<Option<Option<KeyValue>>, BackendError> {
+        let session = Session::new(self.server.clone(), whole_seconds(span));
+        let lease = KeyLease::note(&self.claims, session.id(), key, Some(owner));
+        self.keeper.ensure_running();
+        session.last_for(span).await?;
+        let answer = read(self.server.txn(put(session.id())).await?)?;
+        let Some(answer) = answer.filter(|answer| answer.succeeded) else {
+            // After a failure the keeper tries again.
+            let _ = Box::pin(lease.end(&self.server)).await;
+            return Ok(None);
+        };
+        lease.settled();
+        Ok(Some(replaced(&answer).cloned()))
     }
+
+    /// Ends the separate lease of a key that has left it. After a failure the keeper tries again.
+    pub(crate) async fn end_lease(&self, id: i64, key: &[u8]) {
+        if id != 0 {
+            let lease = KeyLease::note(&self.claims, id, key, None);
+            self.keeper.ensure_running();
+            let _ = Box::pin(lease.end(&self.server)).await;
+        }
+    }
+
+    /// Does the same for a record that was replaced or deleted.
+    async fn end_lease_of(&self, record: Option<&KeyValue>) {
+        if let Some(record) = record.filter(|record| token_in(record).is_some()) {
+            self.end_lease(record.lease(), record.key()).await;
+        }
+    }
+}
+
+/// Returns the token of a record; `None` if it is not understood.
+fn token_in(record: &KeyValue) -> Option<FencingToken> {
+    record.value_str().ok()?.parse().ok()
 }

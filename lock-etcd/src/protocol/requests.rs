@@ -221,20 +221,20 @@ fn is_retired(key: impl Into<Vec<u8>> + Clone) -> [Compare; 2] {
 }
 
 /// Leaves a hold with this value to nobody, on a separate lease (C41), if it exists and is the first of all claims on
-/// the lock. The create revision stays, and so does its place before the waiters.
+/// the lock, and reads its last value. The create revision stays, and so does its place before the waiters.
 pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
     let revision = held.revision;
     let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
     let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
-    let options = Some(PutOptions::new().with_lease(lease));
+    let options = Some(PutOptions::new().with_lease(lease).with_prev_key());
     let put = TxnOp::put(&*held.key, value::retired(&held.value, SystemTime::now()), options);
     Txn::new().when([same_hold, is_first]).and_then([put])
 }
 
-/// Records a run in a separate key, if its hold is still valid with its token (C42).
+/// Records a run in a separate key, if its hold is still valid with its token (C42), and reads the former record.
 pub(crate) fn record(own: &str, revision: i64, run: &str, token: FencingToken, lease: i64) -> Txn {
     let same_hold = Compare::create_revision(own, CompareOp::Equal, revision);
-    let options = Some(PutOptions::new().with_lease(lease));
+    let options = Some(PutOptions::new().with_lease(lease).with_prev_key());
     let put = TxnOp::put(run, token.to_string(), options);
     unless_retired(own, Txn::new().when([same_hold]).and_then([put]))
 }

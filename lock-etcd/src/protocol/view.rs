@@ -105,6 +105,14 @@ pub(crate) fn deleted(answer: &Answer) -> Result<Option<StoredClaim>, BackendErr
     }
 }
 
+/// Reads the answer to a put: the former state of the key; `None` if there was none.
+pub(crate) fn replaced(answer: &Answer) -> Option<&KeyValue> {
+    match answer.parts.last() {
+        Some(TxnOpResponse::Put(put)) => put.prev_key(),
+        _ => None,
+    }
+}
+
 /// Returns the revision as a clock: a nanosecond for each, which is faster than any server. So a span between two
 /// revisions is never longer than the time that passed.
 pub(crate) fn server_time(revision: i64) -> ServerTime {

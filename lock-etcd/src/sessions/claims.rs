@@ -15,6 +15,7 @@ use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl}
 use crate::layout::keys::Root;
 use crate::layout::seats::Seats;
 use crate::sessions::claimed::{Asked, Claimed, Deletion, Expired};
+use crate::sessions::key_lease::{KeyLease, Unsettled};
 use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
 use crate::wire::server::Server;
@@ -36,6 +37,8 @@ struct Known {
     sessions: HashMap<i64, Arc<Session>>,
     /// Sessions that nobody renews: those of holds that were made to last longer (C41).
     unrenewed: Vec<Arc<Session>>,
+    /// Leases of single keys, by their ids.
+    unsettled: HashMap<i64, Unsettled>,
     claims: HashMap<OwnerId, Claimed>,
     /// The owners whose holds outlast their work, until those end (C41).
     retired: HashMap<OwnerId, Moment>,
@@ -254,6 +257,39 @@ impl Claims {
         self.known().unrenewed.push(session);
     }
 
+    /// Notes a lease for one key.
+    pub(crate) fn note_lease(&self, id: i64, unsettled: Unsettled) {
+        self.known().unsettled.insert(id, unsettled);
+    }
+
+    /// Notes that a lease is settled.
+    pub(crate) fn forget_lease(&self, id: i64) {
+        self.known().unsettled.remove(&id);
+    }
+
+    /// Notes that nobody settles a lease, if it is not settled.
+    pub(crate) fn leave_lease(&self, id: i64) {
+        if let Some(unsettled) = self.known().unsettled.get_mut(&id) {
+            unsettled.is_in_use = false;
+        }
+    }
+
+    /// Returns the leases that nobody settles. While a claim is known, a late request of it may put the key on the
+    /// lease.
+    pub(crate) fn take_unsettled(self: &Arc<Self>) -> Vec<KeyLease> {
+        let mut known = self.known();
+        let Known { unsettled, claims, .. } = &mut *known;
+        let is_left = |lease: &Unsettled| {
+            !lease.is_in_use && lease.owner.is_none_or(|owner| !claims.contains_key(&owner))
+        };
+        let left = unsettled.iter_mut().filter(|(_, lease)| is_left(lease));
+        let taken = left.map(|(id, lease)| {
+            lease.is_in_use = true;
+            KeyLease::of(self, *id, lease.key.clone())
+        });
+        taken.collect()
+    }
+
     /// Returns the claims in which nobody believes any more. They stay noted until they are
     /// [forgotten](Self::forget).
     pub(crate) fn expired(&self, now: Moment) -> Vec<Expired> {
@@ -285,7 +321,8 @@ impl Claims {
     /// Returns true if there is nothing to look after.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.known();
-        known.sessions.is_empty() && known.unrenewed.is_empty() && known.claims.is_empty()
+        let no_session = known.sessions.is_empty() && known.unrenewed.is_empty();
+        no_session && known.unsettled.is_empty() && known.claims.is_empty()
     }
 
     /// After a fork the new process knows nothing: claims, sessions and keys belong to the first one.
@@ -300,8 +337,8 @@ impl Claims {
 
 impl Default for Known {
     fn default() -> Self {
-        let (sessions, unrenewed, claims, retired, seats) = Default::default();
-        Self { process: process::id(), sessions, unrenewed, claims, retired, seats }
+        let (sessions, unrenewed, unsettled, claims, retired, seats) = Default::default();
+        Self { process: process::id(), sessions, unrenewed, unsettled, claims, retired, seats }
     }
 }
 

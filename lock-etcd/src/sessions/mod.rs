@@ -3,5 +3,6 @@
 pub(crate) mod claimed;
 pub(crate) mod claims;
 pub(crate) mod in_flight;
+pub(crate) mod key_lease;
 pub(crate) mod marks;
 pub(crate) mod session;

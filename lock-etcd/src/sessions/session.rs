@@ -153,14 +153,9 @@ impl Session {
 
     /// Ends the lease, and with it all keys on it.
     pub(crate) async fn revoke(&self) -> Result<(), BackendError> {
-        let id = self.id;
-        match self.server.send(|mut client| async move { client.lease_revoke(id).await }).await {
-            Err(error) if !is_lease_gone(&error) => Err(classify(error)),
-            Ok(_) | Err(_) => {
-                self.state().is_gone = true;
-                Ok(())
-            }
-        }
+        revoke(&self.server, self.id).await?;
+        self.state().is_gone = true;
+        Ok(())
     }
 
     fn confirm(&self, asked: Moment) {
@@ -172,5 +167,13 @@ impl Session {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a lease, and with it all keys on it.
+pub(crate) async fn revoke(server: &Server, id: i64) -> Result<(), BackendError> {
+    match server.send(|mut client| async move { client.lease_revoke(id).await }).await {
+        Err(error) if !is_lease_gone(&error) => Err(classify(error)),
+        Ok(_) | Err(_) => Ok(()),
     }
 }
