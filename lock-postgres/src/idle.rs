@@ -39,7 +39,8 @@ impl<T: Send + 'static> Idle<T> {
             kept.values.remove(0);
         }
         // C20: a request may be dropped outside of a runtime. The next value that is kept starts the task.
-        if kept.closer.is_none()
+        // So it does if their runtime ended.
+        if kept.closer.as_ref().is_none_or(JoinHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {
             kept.closer =
@@ -92,9 +93,25 @@ fn lock<T>(kept: &Mutex<Kept<T>>) -> MutexGuard<'_, Kept<T>> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::runtime::Builder;
     use tokio::time::sleep;
 
     use super::*;
+
+    #[test]
+    fn c26_values_are_closed_although_the_runtime_that_kept_the_first_has_ended() {
+        let runtime = || Builder::new_current_thread().enable_time().start_paused(true).build();
+        let limit = Duration::from_secs(60);
+        let (idle, value) = (Idle::new(limit), Arc::new(()));
+        let first = runtime().expect("a runtime");
+        first.block_on(async { idle.put(value.clone(), 8) });
+        drop(first);
+        runtime().expect("a runtime").block_on(async {
+            idle.put(value.clone(), 8);
+            sleep(limit * 2).await;
+        });
+        assert_eq!(Arc::strong_count(&value), 1, "kept for ever");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn c26_what_nobody_uses_is_closed_without_a_next_use() {
