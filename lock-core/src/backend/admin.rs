@@ -70,3 +70,47 @@ pub trait LockAdmin: Send + Sync {
     /// Dropping the future has no effect.
     async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError>;
 }
+
+/// Joins the answers of a store that ends each hold by a request of its own: the holder, or `None` if its hold was over
+/// before, which is no failure of an eviction.
+///
+/// # Errors
+/// The error of one of the requests. Its outcome is unknown if another hold was ended, or may have been (C15).
+pub fn evicted(
+    ended: impl IntoIterator<Item = Result<Option<Holder>, BackendError>>,
+) -> Result<Vec<Holder>, BackendError> {
+    let (mut evicted, mut failed) = (Vec::new(), None);
+    for ended in ended {
+        match ended {
+            Ok(holder) => evicted.extend(holder),
+            Err(error) => failed = Some(error.told_after(failed)),
+        }
+    }
+    match failed {
+        None => Ok(evicted),
+        Some(error) if evicted.is_empty() => Err(error),
+        Some(error) => Err(error.of_unknown_outcome()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Outcome;
+
+    #[test]
+    fn c15_an_eviction_that_ended_some_holds_is_no_failure_and_never_not_applied() {
+        let holder = || Ok(Some(Holder::foreign(None)));
+        let refused = || Err(BackendError::refusal("a store", "no rights"));
+        let lost = || Err(BackendError::no_answer("a store", std::time::Duration::ZERO));
+        let ended = |ended: Vec<_>| evicted(ended).map(|ended| ended.len());
+        assert_eq!(ended(vec![holder(), Ok(None), holder()]).expect("two of three"), 2);
+        assert_eq!(ended(vec![Ok(None)]).expect("it was over before"), 0);
+        let outcome = |answers| ended(answers).expect_err("a failure").outcome();
+        assert_eq!(outcome(vec![refused(), Ok(None), refused()]), Outcome::NotApplied);
+        assert_eq!(outcome(vec![holder(), refused()]), Outcome::Unknown);
+        assert_eq!(outcome(vec![refused(), holder()]), Outcome::Unknown);
+        assert_eq!(outcome(vec![lost(), refused()]), Outcome::Unknown);
+        assert_eq!(outcome(vec![refused(), lost()]), Outcome::Unknown);
+    }
+}

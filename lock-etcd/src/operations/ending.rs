@@ -1,7 +1,7 @@
 //! Ends claims: their keys are deleted.
 
 use futures_util::future::join_all;
-use lock_core::backend::Release;
+use lock_core::backend::{Release, evicted};
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
 use crate::operations::cluster::Cluster;
@@ -86,18 +86,21 @@ impl Cluster {
         let mut wanted = holders.collect::<Result<Vec<_>, BackendError>>()?;
         wanted.retain(|(_, holder)| whom.includes(holder));
         let deletions = wanted.iter().map(|(claim, _)| self.server.txn(requests::delete(claim)));
-        let mut evicted = Vec::new();
+        let mut ended = Vec::new();
         for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {
-            let Some(gone) = deleted(&answer?)? else { continue };
-            let last = holder.token.map(last_of_claim);
-            evicted.push(holder.clone().reserved(last));
-            if gone.value.is_retired {
+            let gone = answer.and_then(|answer| deleted(&answer));
+            if let Ok(Some(gone)) = &gone
+                && gone.value.is_retired
+            {
                 self.end_lease(gone.lease, &gone.key).await;
             }
+            let last = holder.token.map(last_of_claim);
+            ended.push(gone.map(|gone| gone.map(|_| holder.clone().reserved(last))));
         }
-        if evicted.is_empty() && !wanted.is_empty() {
+        let ended = evicted(ended)?;
+        if ended.is_empty() && !wanted.is_empty() {
             return Err(overtaken("the holder released meanwhile"));
         }
-        Ok(evicted)
+        Ok(ended)
     }
 }
