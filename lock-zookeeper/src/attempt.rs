@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
+use lock_core::backend::{Attempt, Claim, Grant, WAITER_LIVENESS, WaiterHandle};
 use lock_core::{BackendError, Clock, FencingToken, Moment, Slots, SystemClock};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
@@ -39,9 +39,6 @@ impl Store {
         if let Some(mut contention) = waiter.and_then(|_| self.claims.waiting(owner, ttl)) {
             contention.at = Some(self.time(asked));
             return Ok(Attempt::Busy(contention));
-        }
-        if self.claims.is_over(owner) {
-            return Err(overtaken("the claim has expired"));
         }
         let session = match self.claims.session(owner) {
             Some(session) => session,
@@ -104,7 +101,7 @@ impl Ask<'_> {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         match (self.standing(queue, at).await?, waiter) {
-            (Standing::Fits(_), _) if is_held => Ok(self.granted(node)),
+            (Standing::Fits(_), _) if is_held => self.granted(node),
             (Standing::Fits(slots), _) => self.claim(Node { slots, ..node }).await,
             (Standing::Conflicts(of), _) => {
                 self.store.delete(&self.session, &node.path).await?;
@@ -145,10 +142,9 @@ impl Ask<'_> {
     /// Creates the claim's node, and then reads the other claims.
     async fn create(&self, is_held: bool) -> Result<(String, FencingToken, Queue), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
-        let ttl = self.claim.ttl.as_duration();
         for _ in 0..TRIES {
             let floor = self.store.floors.get(&self.session).await?;
-            self.store.claims.asked(&self.claim.name, owner, &self.session, ttl);
+            self.note()?;
             // Both requests are sent before the first answer.
             let made = self.creation(&client, &floor, is_held);
             let made = made.map_err(|error| self.session.failed(error))?;
@@ -170,6 +166,13 @@ impl Ask<'_> {
             self.mend(error).await?;
         }
         Err(overtaken("the lock's node was removed"))
+    }
+
+    /// Notes the claim before its node is created or read, so that the keeper does not end it meanwhile.
+    fn note(&self) -> Result<(), BackendError> {
+        let Claim { name, owner, ttl, .. } = self.claim;
+        let lasts = ttl.as_duration().max(WAITER_LIVENESS);
+        self.store.claims.asked(name, *owner, &self.session, lasts)
     }
 
     /// Builds one transaction: it checks the floor and that the claim is not withdrawn, and creates the node.
@@ -237,6 +240,7 @@ impl Ask<'_> {
         at: usize,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
+        self.note()?;
         let Some((node, is_held)) = self.own_node(queue).await? else {
             return Err(overtaken("the claim was ended"));
         };
@@ -249,7 +253,7 @@ impl Ask<'_> {
         let checked = check.add_check_version(&node.path, -1);
         checked.map_err(|error| self.session.failed(error))?;
         match check.commit().await {
-            Ok(_) => Ok(self.granted(node)),
+            Ok(_) => self.granted(node),
             Err(MultiWriteError::OperationFailed { .. }) => Err(overtaken("the claim was ended")),
             Err(error) => Err(self.session.failed(error)),
         }
@@ -270,7 +274,7 @@ impl Ask<'_> {
     pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
         let text = self.text(true, node.slots.clone(), Token::Of(node.token));
         self.write(&node.path, &text).await?;
-        Ok(self.granted(node))
+        self.granted(node)
     }
 
     async fn write(&self, path: &str, text: &str) -> Result<(), BackendError> {
@@ -281,13 +285,12 @@ impl Ask<'_> {
         }
     }
 
-    fn granted(&self, node: Node) -> Attempt {
+    fn granted(&self, node: Node) -> Result<Attempt, BackendError> {
         let ttl = self.claim.ttl.as_duration().min(self.session.longest_ttl());
         let grant = Grant::new(node.token, ttl).at(self.store.time(self.asked));
         let grant = grant.with_slots(node.slots.clone());
-        let Claim { name, owner, .. } = self.claim;
-        self.store.claims.held(name, *owner, &self.session, node, ttl);
-        Attempt::Granted(grant)
+        self.store.claims.held(self.claim.owner, &self.session, node, ttl)?;
+        Ok(Attempt::Granted(grant))
     }
 
     async fn wait(

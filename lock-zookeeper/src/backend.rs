@@ -124,6 +124,7 @@ async fn next_look(
     let later = || Box::pin(sleep(WATCH_AGAIN));
     // The state cannot be read now: the deadline decides.
     let Some(store) = store.upgrade() else { return Some(later()) };
+    // No node is known while the hold moves to another session, which deletes the former node.
     let Some(node) = store.claims.held_node(owner) else { return Some(later()) };
     let Ok(session) = store.sessions.common().await else { return Some(later()) };
     let client = session.client();

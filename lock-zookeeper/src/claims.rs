@@ -5,9 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{FALLBACK_POLL, WAITER_LIVENESS};
-use lock_core::{Clock, Contention, FencingToken, LockName, Moment, OwnerId, Slots, SystemClock};
+use lock_core::{
+    BackendError, Clock, Contention, FencingToken, LockName, Moment, OwnerId, Slots, SystemClock,
+};
 use tokio::task::JoinHandle;
 
+use crate::error::overtaken;
 use crate::sessions::Session;
 
 /// A claim of this client: held, waiting, or requested.
@@ -15,14 +18,13 @@ pub(crate) struct Own {
     pub(crate) name: LockName,
     /// Session of its node.
     pub(crate) session: Arc<Session>,
-    /// `None` until the server has confirmed the node.
+    /// `None` until the server has confirmed the node: before the answer to the claim, and while the node moves to
+    /// another session.
     pub(crate) node: Option<Node>,
     pub(crate) is_held: bool,
     /// End of the claim. Its session goes on then, so the client itself deletes the node.
     pub(crate) until: Moment,
-    /// True while the node is moved to another session.
-    pub(crate) is_moving: bool,
-    /// True once it was not renewed in time: its node is being deleted.
+    /// True once it was not renewed in time: its node is being deleted. Until that is done the claim takes nothing.
     pub(crate) is_over: bool,
     waiting: Option<Waiting>,
 }
@@ -58,53 +60,50 @@ impl Claims {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a request for the claim is about to be sent on `session`.
+    /// Notes that a request for the claim, or for its move, is about to be sent on `session`. The claim lasts for this
+    /// long at least, and the path of its node is unknown until the answer, which may never come.
     pub(crate) fn asked(
         &self,
         name: &LockName,
         owner: OwnerId,
         session: &Arc<Session>,
-        ttl: Duration,
-    ) {
-        let (name, session) = (name.clone(), session.clone());
-        let until = SystemClock.now().after(ttl.max(WAITER_LIVENESS));
-        let (node, waiting) = (None, None);
-        let own = Own {
-            name,
-            session,
-            node,
-            is_held: false,
-            until,
-            is_moving: false,
-            is_over: false,
-            waiting,
-        };
-        self.lock().insert(owner, own);
-    }
-
-    /// Notes that the claim holds the lock. A request on `session` may have found the node.
-    pub(crate) fn held(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        session: &Arc<Session>,
-        node: Node,
-        ttl: Duration,
-    ) {
-        let mut claims = self.lock();
-        let until = SystemClock.now().after(ttl);
+        lasts: Duration,
+    ) -> Result<(), BackendError> {
+        let (until, mut claims) = (SystemClock.now().after(lasts), self.lock());
         let own = claims.entry(owner).or_insert_with(|| Own {
             name: name.clone(),
             session: session.clone(),
             node: None,
-            is_held: true,
+            is_held: false,
             until,
-            is_moving: false,
             is_over: false,
             waiting: None,
         });
-        (own.node, own.is_held) = (Some(node), true);
+        if own.is_over {
+            return Err(over());
+        }
+        if own.session.is_over() {
+            own.session = session.clone();
+        }
+        (own.node, own.is_held, own.waiting) = (None, false, None);
         own.last_until(until);
+        Ok(())
+    }
+
+    /// Notes that the claim holds the lock by this node on `session`. Fails if the claim is over: the node may have
+    /// been deleted since the server answered (S3).
+    pub(crate) fn held(
+        &self,
+        owner: OwnerId,
+        session: &Arc<Session>,
+        node: Node,
+        ttl: Duration,
+    ) -> Result<(), BackendError> {
+        let mut claims = self.lock();
+        let own = claims.get_mut(&owner).filter(|own| !own.is_over).ok_or_else(over)?;
+        (own.node, own.session, own.is_held) = (Some(node), session.clone(), true);
+        own.last_until(SystemClock.now().after(ttl));
+        Ok(())
     }
 
     /// Notes that the claim waits, and that `task` wakes it.
@@ -133,7 +132,7 @@ impl Claims {
     /// task runs.
     pub(crate) fn waiting(&self, owner: OwnerId, ttl: Duration) -> Option<Contention> {
         let (mut claims, now) = (self.lock(), SystemClock.now());
-        let own = claims.get_mut(&owner).filter(|own| !own.is_held)?;
+        let own = claims.get_mut(&owner).filter(|own| !own.is_held && !own.is_over)?;
         own.last_until(now.after(ttl.max(WAITER_LIVENESS)));
         let waiting = own.waiting.as_ref()?;
         let is_fresh = !waiting.task.is_finished() && now.since(waiting.seen) < FALLBACK_POLL;
@@ -150,15 +149,24 @@ impl Claims {
         self.lock().get(&owner).filter(|own| own.is_held)?.node.clone()
     }
 
+    /// Returns true if the claim's node is no more, or not for sure, the one at this path.
+    pub(crate) fn moves_from(&self, owner: OwnerId, path: &str) -> bool {
+        let claims = self.lock();
+        claims.get(&owner).is_some_and(|own| own.node.as_ref().is_none_or(|node| node.path != path))
+    }
+
     /// Returns the remaining time of this client's hold.
     pub(crate) fn left(&self, owner: OwnerId) -> Option<Duration> {
         let claims = self.lock();
         claims.get(&owner).map(|own| SystemClock.now().until(own.until))
     }
 
-    /// Forgets a claim that has ended.
+    /// Forgets a claim that has ended. The deletion of an expired one may still be in flight, so that one stays.
     pub(crate) fn forget(&self, owner: OwnerId) {
-        self.lock().remove(&owner);
+        let mut claims = self.lock();
+        if claims.get(&owner).is_some_and(|own| !own.is_over) {
+            claims.remove(&owner);
+        }
     }
 
     /// Returns the claims that were not renewed in time, with the lock and the node of each, and marks them as
@@ -166,7 +174,7 @@ impl Claims {
     pub(crate) fn expired(&self) -> Vec<(OwnerId, LockName, Option<Node>)> {
         let (now, mut expired) = (SystemClock.now(), Vec::new());
         for (owner, own) in &mut *self.lock() {
-            if now.has_reached(own.until) {
+            if own.is_over || now.has_reached(own.until) {
                 own.is_over = true;
                 expired.push((*owner, own.name.clone(), own.node.clone()));
             }
@@ -198,5 +206,38 @@ impl Own {
         if until.has_reached(self.until) {
             self.until = until;
         }
+    }
+}
+
+fn over() -> BackendError {
+    overtaken("the claim has expired")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// S3: the node of an expired claim is being deleted, so nobody may believe in that node.
+    #[tokio::test]
+    async fn s3_a_claim_that_has_expired_takes_nothing() {
+        let (claims, session) = (Claims::default(), Session::mute().await);
+        let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
+        let asked = |lasts| claims.asked(&name, owner, &session, lasts);
+        let token = FencingToken::new(7).expect("a token");
+        let node = Node { path: "/a".to_owned(), token, slots: Slots::NONE };
+        let held = || claims.held(owner, &session, node.clone(), Duration::from_secs(60));
+        asked(Duration::ZERO).expect("a new claim");
+        assert_eq!(claims.expired().len(), 1);
+        assert!(held().is_err(), "a grant that was found before");
+        assert!(asked(Duration::from_secs(60)).is_err(), "a repeat");
+        assert_eq!(claims.waiting(owner, Duration::from_secs(60)).map(|_| ()), None);
+        claims.forget(owner);
+        assert_eq!(claims.expired().len(), 1, "its deletion is not forgotten");
+        claims.ended(owner);
+        assert!(claims.is_empty());
+        assert!(held().is_err(), "a grant that was found before the end");
+        asked(Duration::from_secs(60)).expect("another claim");
+        held().expect("its grant");
+        assert_eq!(claims.held_node(owner), Some(node.clone()));
     }
 }

@@ -4,10 +4,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
-use lock_core::backend::{Release, WITHDRAWAL_REMEMBERED};
+use lock_core::backend::{Release, WITHDRAWAL_REMEMBERED, evicted};
 use lock_core::{BackendError, Clock, Holder, LockName, OwnerId, SystemClock, Whom};
 use zookeeper_client::{CreateMode, Error};
 
+use crate::error::overtaken;
 use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::{Found, Store};
@@ -25,17 +26,20 @@ impl Store {
             return Ok(Release::NotHeld);
         }
         let session = self.sessions.common().await?;
-        let known = self.claims.held_node(owner).map(|node| node.path);
-        let path = match known {
-            Some(path) => Some(path),
-            None => {
-                self.hold_of(&session, &self.root.lock(name), owner).await?.map(|(path, _)| path)
+        let (lock, mut known) = (self.root.lock(name), self.claims.held_node(owner));
+        loop {
+            let path = match known.take() {
+                Some(node) => Some(node.path),
+                None => self.hold_of(&session, &lock, owner).await?.map(|(path, _)| path),
+            };
+            let Some(path) = path else { return Ok(Release::NotHeld) };
+            let is_released = self.delete(&session, &path).await?;
+            self.claims.forget(owner);
+            if is_released {
+                return Ok(Release::Released);
             }
-        };
-        let Some(path) = path else { return Ok(Release::NotHeld) };
-        let is_released = self.delete(&session, &path).await?;
-        self.claims.forget(owner);
-        Ok(if is_released { Release::Released } else { Release::NotHeld })
+            // An extension may have moved the hold to another session meanwhile.
+        }
     }
 
     /// Returns the node of the owner's hold, which another client may have created.
@@ -45,12 +49,18 @@ impl Store {
         lock: &str,
         owner: OwnerId,
     ) -> Result<Option<(String, Found)>, BackendError> {
-        let queue = self.fresh_queue(session, lock).await?;
-        let mut front = queue.entries().iter().take(queue.front());
-        let Some(entry) = front.find(|entry| entry.owner == Some(owner)) else { return Ok(None) };
-        let path = format!("{lock}/{}", entry.child);
-        let found = self.find(session, &path).await?;
-        Ok(found.filter(|found| !found.waits()).map(|found| (path, found)))
+        loop {
+            let queue = self.fresh_queue(session, lock).await?;
+            let mut front = queue.entries().iter().take(queue.front());
+            let Some(entry) = front.find(|entry| entry.owner == Some(owner)) else {
+                return Ok(None);
+            };
+            let path = format!("{lock}/{}", entry.child);
+            if let Some(found) = self.find(session, &path).await? {
+                return Ok((!found.waits()).then_some((path, found)));
+            }
+            // The hold is over, or has moved to another session meanwhile.
+        }
     }
 
     pub(crate) async fn withdraw(
@@ -75,10 +85,17 @@ impl Store {
         lock: &str,
         owners: &[OwnerId],
     ) -> Result<(), BackendError> {
-        let queue = self.fresh_queue(session, lock).await?;
-        let nodes = owners.iter().flat_map(|owner| queue.of(*owner));
-        let paths: Vec<_> = nodes.map(|Entry { child, .. }| format!("{lock}/{child}")).collect();
-        try_join_all(paths.iter().map(|path| self.delete(session, path))).await.map(drop)
+        loop {
+            let queue = self.fresh_queue(session, lock).await?;
+            let nodes = owners.iter().flat_map(|owner| queue.of(*owner));
+            let paths: Vec<_> =
+                nodes.map(|Entry { child, .. }| format!("{lock}/{child}")).collect();
+            let deleted = try_join_all(paths.iter().map(|path| self.delete(session, path))).await?;
+            // A hold that was gone may have moved to another session meanwhile.
+            if deleted.into_iter().all(|was_there| was_there) {
+                return Ok(());
+            }
+        }
     }
 
     /// Leaves the mark of the withdrawn claim of `owner`.
@@ -92,7 +109,7 @@ impl Store {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
             Err(Error::NoNode) => {
                 self.make_folders(session).await?;
-                Err(crate::error::overtaken("the folder of marks was removed"))
+                Err(overtaken("the folder of marks was removed"))
             }
             Err(error) => Err(session.failed(error)),
         }
@@ -117,14 +134,20 @@ impl Store {
     ) -> Result<Vec<Holder>, BackendError> {
         let session = self.sessions.common().await?;
         let holders = self.seen(&session, name).await?.holders;
-        let asked = holders.into_iter().filter(|(_, holder)| whom.includes(holder));
-        let ended = asked
-            .map(async |(path, holder)| Ok(self.delete(&session, &path).await?.then_some(holder)));
-        let ended = try_join_all(ended).await?;
-        match ended.iter().any(Option::is_none) {
-            // The next try sees the remaining holders.
-            true => Err(crate::error::overtaken("a holder released meanwhile")),
-            false => Ok(ended.into_iter().flatten().collect()),
+        let asked: Vec<_> =
+            holders.into_iter().filter(|(_, holder)| whom.includes(holder)).collect();
+        let is_free = asked.is_empty();
+        let ended = asked.into_iter().map(async |(path, holder)| {
+            // An extension may have moved the hold to another session meanwhile.
+            let ended = self.delete(&session, &path).await?
+                || self.delete(&session, &Entry::moved(&path)).await?;
+            Ok(ended.then_some(holder))
+        });
+        let ended = evicted(join_all(ended).await)?;
+        match ended.is_empty() && !is_free {
+            // The next try sees other holders.
+            true => Err(overtaken("the holders released meanwhile")),
+            false => Ok(ended),
         }
     }
 }

@@ -102,9 +102,8 @@ impl Store {
         match checked {
             Ok(()) => Ok(self.lasts(hold.renewal)),
             Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => {
-                let now = self.claims.held_node(owner);
-                if now.is_some_and(|now| now.path != hold.path) {
-                    return Err(overtaken("the hold moved to a session of a longer TTL"));
+                if self.claims.moves_from(owner, &hold.path) {
+                    return Err(overtaken("the hold moves to another session"));
                 }
                 self.claims.forget(owner);
                 Ok(Extension::Lost)
@@ -131,48 +130,21 @@ impl Store {
         }
         let node = match known {
             Some(node) => node,
-            None => match self.held_by(renewal).await? {
+            None => match self.held_by(&*self.sessions.common().await?, renewal).await? {
                 Some(node) => node,
                 None => return Ok(Extension::Lost),
             },
         };
         let session = self.sessions.for_ttl(ttl).await?;
-        self.claims.held(&renewal.name, owner, &session, node.clone(), ttl);
-        if !self.begin_move(renewal) {
-            return Err(overtaken("the hold is being moved"));
-        }
-        let moved = self.move_to(&session, &node, renewal).await;
-        self.end_move(renewal, &session, moved)
-    }
-
-    fn begin_move(&self, renewal: &Renewal) -> bool {
-        let mut claims = self.claims.lock();
-        let own = claims.get_mut(&renewal.owner).filter(|own| !own.is_moving && !own.is_over);
-        own.map(|own| own.is_moving = true).is_some()
-    }
-
-    fn end_move(
-        &self,
-        renewal: &Renewal,
-        session: &Arc<Session>,
-        moved: Result<Option<Node>, BackendError>,
-    ) -> ExtensionResult {
-        let mut claims = self.claims.lock();
-        if let Some(own) = claims.get_mut(&renewal.owner) {
-            own.is_moving = false;
-            match &moved {
-                Ok(Some(node)) => {
-                    (own.node, own.session) = (Some(node.clone()), session.clone());
-                }
-                Ok(None) => {
-                    claims.remove(&renewal.owner);
-                }
-                // The path of its node is unknown now.
-                Err(_) => own.node = None,
-            }
-        }
-        drop(claims);
-        moved.map(|node| node.map_or(Extension::Lost, |_| self.lasts(renewal)))
+        // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
+        // this future is dropped, the next renewal looks for the node.
+        self.claims.asked(&renewal.name, owner, &session, ttl)?;
+        let Some(moved) = self.move_to(&session, &node, renewal).await? else {
+            self.claims.forget(owner);
+            return Ok(Extension::Lost);
+        };
+        self.claims.held(owner, &session, moved, ttl)?;
+        Ok(Extension::Extended(ttl))
     }
 
     /// Moves the node of a hold to a session; `None` if it is gone.
@@ -183,7 +155,7 @@ impl Store {
         renewal: &Renewal,
     ) -> Result<Option<Node>, BackendError> {
         let Some(found) = self.find(session, &node.path).await? else {
-            return self.is_gone(session, node).await;
+            return self.gone(session, renewal).await;
         };
         let Some(written) = found.written else { return Ok(None) };
         let (ttl, token) = (renewal.ttl.as_duration(), Token::Of(node.token));
@@ -197,24 +169,34 @@ impl Store {
         write.add_create(&moved.path, text.as_bytes(), &options).map_err(failed)?;
         match write.commit().await {
             Ok(_) => Ok(Some(moved)),
-            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
+            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => {
+                self.gone(session, renewal).await
+            }
             Err(error) => Err(session.failed(error)),
         }
     }
 
-    /// Makes sure that a missing node is really gone, since the read may be old.
-    async fn is_gone(&self, session: &Session, node: &Node) -> Result<Option<Node>, BackendError> {
-        match check(session, [node.path.as_str()]).await {
-            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
-            Ok(()) => Err(overtaken("the member is behind")),
-            Err(error) => Err(session.failed(error)),
+    /// Returns `None` if a hold whose node is missing is over. The read may be old. Or an earlier move without an
+    /// answer was carried out, and the next try finds its node.
+    async fn gone(
+        &self,
+        session: &Session,
+        renewal: &Renewal,
+    ) -> Result<Option<Node>, BackendError> {
+        match self.held_by(session, renewal).await? {
+            Some(_) => Err(overtaken("the hold has moved to another session")),
+            None => Ok(None),
         }
     }
 
-    /// Returns the node of a hold that this client does not know.
-    async fn held_by(&self, renewal: &Renewal) -> Result<Option<Node>, BackendError> {
-        let (session, lock) = (self.sessions.common().await?, self.root.lock(&renewal.name));
-        let Some((path, found)) = self.hold_of(&session, &lock, renewal.owner).await? else {
+    /// Returns the node of a hold whose path this client does not know.
+    async fn held_by(
+        &self,
+        session: &Session,
+        renewal: &Renewal,
+    ) -> Result<Option<Node>, BackendError> {
+        let lock = self.root.lock(&renewal.name);
+        let Some((path, found)) = self.hold_of(session, &lock, renewal.owner).await? else {
             return Ok(None);
         };
         let Some(token) = found.token().filter(|token| *token == renewal.token) else {

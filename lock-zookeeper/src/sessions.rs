@@ -87,6 +87,34 @@ impl Session {
     }
 }
 
+#[cfg(test)]
+impl Session {
+    /// A session on a server that accepts it and answers its first ping, and then nothing.
+    pub(crate) async fn mute() -> Arc<Self> {
+        use std::io::{Read as _, Write as _};
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("a bound port has an address");
+        // Protocol 0, a time-out of a minute, session 7, a password of 16 bytes, not read-only.
+        let accepted = [0_u32, 60_000, 0, 7, 16, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+        // The number of pings, the last transaction, no error.
+        let alive = [u32::MAX - 1, 0, 0, 0].map(u32::to_be_bytes).concat();
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().expect("a connection");
+            for answer in [[&accepted[..], &[0]].concat(), alive] {
+                let mut length = [0; 4];
+                connection.read_exact(&mut length).expect("a request");
+                let mut request = vec![0; u32::from_be_bytes(length) as usize];
+                connection.read_exact(&mut request).expect("a request");
+                let length = u32::try_from(answer.len()).expect("a short answer").to_be_bytes();
+                connection.write_all(&[&length[..], &answer].concat()).expect("a client");
+            }
+            let _ = connection.read_to_end(&mut Vec::new());
+        });
+        Arc::new(Self::new(Client::connect(&address.to_string()).await.expect("a session")))
+    }
+}
+
 type Opening = Arc<OnceCell<Arc<Session>>>;
 
 /// The sessions of one client, by their time-outs.

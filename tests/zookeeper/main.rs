@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod floor;
 mod members;
+mod moves;
 mod servers;
 mod sessions;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

@@ -1,0 +1,154 @@
+//! Holds that move to another session, while their caller leaves or the answer is late.
+
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use leasehold::core::backend::{Extension, Release, Renewal};
+use leasehold::core::{Lease, LockAdmin as _, Ttl, Whom};
+use leasehold::zookeeper::ZooKeeperBackend;
+use leasehold::{DistributedLock, LockRequest, LostReason};
+use lock_testkit::{LeaseExt as _, Mode, Proxy, eventually};
+use tokio::time::timeout;
+use zookeeper_client::{Acls, Client, CreateMode};
+
+use crate::servers::one_member;
+use crate::support::{LIMIT, MINUTE, client, fresh_name};
+
+const TTL: Duration = Duration::from_secs(20);
+
+/// A hold on the session of [`TTL`], whose client also has one of a minute.
+struct Hold {
+    backend: ZooKeeperBackend,
+    lease: Lease,
+    /// Carries out requests that come late.
+    operator: Client,
+}
+
+impl Hold {
+    async fn new() -> Self {
+        let server = one_member().await;
+        let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
+        let lease = async |ttl| {
+            let request = LockRequest::new(fresh_name()).ttl(ttl);
+            backend.acquire_lease(&request).await.expect("a free lock")
+        };
+        let operator = Client::connect(&server.addr().to_string()).await.expect("a connection");
+        let (_, lease) = (lease(MINUTE).await, lease(TTL).await);
+        Self { backend, lease, operator }
+    }
+
+    fn longer(&self) -> [Renewal; 1] {
+        [Renewal::new(&self.lease, Ttl::new(MINUTE).expect("a TTL"))]
+    }
+
+    /// Extends the hold beyond its session.
+    async fn until_extended(&self) {
+        eventually("it is extended", LIMIT, async || {
+            let answer = self.backend.extend(&self.longer()).await.pop().expect("one answer");
+            assert!(!matches!(answer, Ok(Extension::Lost)), "it is held");
+            answer.is_ok()
+        })
+        .await;
+    }
+
+    fn lock(&self) -> String {
+        format!("/leasehold/locks/{}", self.lease.name())
+    }
+
+    async fn nodes(&self) -> Vec<String> {
+        self.operator.list_children(&self.lock()).await.expect("the lock's node")
+    }
+
+    /// Carries out the request of a move, as if it was sent and came late.
+    async fn moves(&self) {
+        let [node] = &self.nodes().await[..] else { panic!("one hold") };
+        let (from, to) = (format!("{}/{node}", self.lock()), format!("{}/{node}.1", self.lock()));
+        let text = format!("claim1 held {} {} - 0 ", MINUTE.as_millis(), self.lease.token());
+        let mut write = self.operator.new_multi_writer();
+        write.add_delete(&from, None).expect("a path");
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        write.add_create(&to, text.as_bytes(), &options).expect("a path");
+        write.commit().await.expect("the move");
+    }
+}
+
+/// C19: an extension that is dropped before its request is sent takes nothing from the hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_an_extension_whose_caller_leaves_costs_no_hold() {
+    let hold = Hold::new().await;
+    assert!(hold.backend.extend(&hold.longer()).now_or_never().is_none(), "it asks the server");
+    hold.until_extended().await;
+    let left = hold.backend.release(hold.lease.name(), hold.lease.owner()).await;
+    assert_eq!(left.expect("an answer"), Release::Released);
+    assert!(hold.nodes().await.is_empty());
+}
+
+/// C19: an extension that is dropped while its request is in flight takes nothing from the hold, and its release leaves
+/// nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c19_a_late_move_whose_caller_has_left_costs_no_hold() {
+    for is_extended in [true, false] {
+        let hold = Hold::new().await;
+        assert!(hold.backend.extend(&hold.longer()).now_or_never().is_none(), "it asks the server");
+        hold.moves().await;
+        if is_extended {
+            hold.until_extended().await;
+        }
+        let left = hold.backend.release(hold.lease.name(), hold.lease.owner()).await;
+        assert_eq!(left.expect("an answer"), Release::Released);
+        assert!(hold.nodes().await.is_empty());
+    }
+}
+
+/// C8: a move whose answer is late is no eviction, and an eviction after the move is noticed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_move_whose_answer_is_late_is_no_eviction() {
+    let hold = Hold::new().await;
+    let mut watch = tokio::spawn(hold.backend.watch(&hold.lease).expect("it is watched"));
+    let longer = hold.longer();
+    let mut extension = hold.backend.extend(&longer);
+    assert!((&mut extension).now_or_never().is_none(), "it asks the server");
+    hold.moves().await;
+    let told = timeout(Duration::from_secs(1), &mut watch).await;
+    assert!(told.is_err(), "it still is held: {told:?}");
+    let answer = extension.await.pop().expect("one answer");
+    assert!(!matches!(answer, Ok(Extension::Lost)), "it still is held");
+    hold.until_extended().await;
+    assert!(!watch.is_finished(), "it still is held");
+    hold.backend.evict(hold.lease.name(), &Whom::All).await.expect("an answer");
+    let told = timeout(LIMIT, watch).await.expect("the eviction is told");
+    assert_eq!(told.expect("no panic"), LostReason::Evicted);
+}
+
+/// C15: a holder that releases amid an eviction does not hide that the others were evicted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_an_eviction_beside_a_release_names_the_evicted() {
+    let (server, name) = (one_member().await, fresh_name());
+    let proxy = Proxy::start(server.addr()).await;
+    let url = format!("zookeeper://{}/", proxy.addr());
+    let operator = ZooKeeperBackend::connect(&url).await.expect("a connection");
+    let readers = client(&server.url()).await;
+    let mut guards = Vec::new();
+    for _ in 0..3 {
+        let request = LockRequest::new(&name).shared().ttl(MINUTE);
+        guards.push(readers.acquire(request).await.expect("beside the others"));
+    }
+    let second = guards.swap_remove(1);
+    // The eviction lists the holds, reads them and deletes them: a round trip for each step.
+    proxy.set(Mode::Delay(Duration::from_millis(400)));
+    let (lock, before) = (second.name().clone(), proxy.request_bytes());
+    let evicting = tokio::spawn(async move { operator.evict(&lock, &Whom::All).await });
+    let mut sent = before;
+    for step in ["it lists", "it reads", "it deletes"] {
+        eventually(step, LIMIT, async || proxy.request_bytes() > sent).await;
+        sent = proxy.request_bytes();
+    }
+    // The deletions are on their way. A busy machine may release too late, or long before.
+    let _ = second.release().await;
+    let evicted = evicting.await.expect("no panic").expect("two holds were ended");
+    assert!(evicted.len() >= 2, "{evicted:?}");
+    for guard in guards {
+        let reason = timeout(LIMIT, guard.lost()).await.expect("the loss is told");
+        assert_eq!(reason, LostReason::Evicted);
+    }
+}
