@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use lock_core::backend::{Attempt, Claim, Grant, WAITER_LIVENESS, WaiterHandle};
-use lock_core::{BackendError, Clock, FencingToken, Moment, Slots, SystemClock};
+use lock_core::{BackendError, Clock, FencingToken, Moment, Outcome, Slots, SystemClock};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::claims::Node;
@@ -74,10 +74,11 @@ impl Ask<'_> {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (path, token, queue) = self.create(is_held).await?;
-        let own = |entry: &Entry| path.ends_with(&entry.child);
-        let Some(at) = queue.entries().iter().position(own) else {
+        let mut entries = queue.entries().iter().enumerate();
+        let Some((at, own)) = entries.find(|(_, entry)| path.ends_with(&entry.child)) else {
             return Err(overtaken("the claim was ended"));
         };
+        self.leave_unless_in_order(own).await?;
         // C16: an earlier request, whose reply was lost, has also created a node.
         if queue.place(self.claim.owner) != Some(at) {
             self.store.delete(&self.session, &path).await?;
@@ -90,6 +91,20 @@ impl Ask<'_> {
             self.store.claims.forget(self.claim.owner);
         }
         Ok(attempt)
+    }
+
+    /// Ends our claim if the server cannot order it any more (S3); begins the sequence anew if nobody has a claim.
+    async fn leave_unless_in_order(&self, own: &Entry) -> Result<(), BackendError> {
+        if !own.is_beyond_order() {
+            return Ok(());
+        }
+        self.store.delete(&self.session, &format!("{}/{}", self.lock, own.child)).await?;
+        self.store.claims.forget(self.claim.owner);
+        // The server removes no node that has others below it, such as the holder's.
+        let _ = self.store.delete(&self.session, &self.lock).await;
+        let source = "it begins anew once nobody has a claim on the lock";
+        let context = "the sequence of the lock's claims is used up";
+        Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, source))
     }
 
     /// Acquires the lock if it is the turn of the claim, whose node exists; otherwise waits.
@@ -241,6 +256,9 @@ impl Ask<'_> {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         self.note()?;
+        if let Some(own) = queue.entries().get(at) {
+            self.leave_unless_in_order(own).await?;
+        }
         let Some((node, is_held)) = self.own_node(queue).await? else {
             return Err(overtaken("the claim was ended"));
         };

@@ -13,6 +13,7 @@ pub(crate) struct Entry {
     /// `None` if the node is not one of ours.
     pub(crate) owner: Option<OwnerId>,
     pub(crate) kind: Kind,
+    /// The server's number, or -1 for an unknown node.
     sequence: i64,
 }
 
@@ -64,11 +65,18 @@ impl Entry {
             let (kind, rest) = read_kind(rest.strip_prefix('-')?);
             let (sequence, moves) = split_moves(rest);
             let _: u32 = moves.parse().ok()?;
-            Some((Some(owner.parse().ok()?), kind, sequence.parse().ok()?))
+            // After 2,147,483,647 the server goes on with -2,147,483,648.
+            let sequence = sequence.parse::<i32>().ok()?.cast_unsigned();
+            Some((Some(owner.parse().ok()?), kind, i64::from(sequence)))
         });
         // C49: an unknown node counts as a holder, and claims wait for it.
-        let (owner, kind, sequence) = known.unwrap_or((None, Kind::Exclusive, i64::MIN));
+        let (owner, kind, sequence) = known.unwrap_or((None, Kind::Exclusive, -1));
         Self { child, owner, kind, sequence }
+    }
+
+    /// Returns true if the server may give its sequence to several claims, or a lower one to a later claim.
+    pub(crate) fn is_beyond_order(&self) -> bool {
+        self.sequence >= i64::from(i32::MAX)
     }
 
     /// Returns the path of a claim's node after a move to another session. The claim keeps its place.
@@ -123,6 +131,22 @@ mod tests {
         assert_eq!((queue.place(two), queue.place(one)), (Some(0), Some(1)));
         assert_eq!(queue.of(one).count(), 2);
         assert_eq!(queue.place(OwnerId::random()), None);
+    }
+
+    /// S3: a claim at the end of the sequence comes before no holder, and takes nothing.
+    #[test]
+    fn s3_a_claim_at_the_end_of_the_sequence_comes_last() {
+        let (holder, late) = (OwnerId::random(), OwnerId::random());
+        for kind in [Kind::Exclusive, Kind::Shared] {
+            let node = |owner, sequence: &str| Entry::prefix(owner, kind) + sequence;
+            for beyond in ["2147483647", "-2147483648", "-000000001"] {
+                let nodes = vec![node(late, beyond), node(holder, "2147483646")];
+                let queue = Queue::new(nodes);
+                assert_eq!((queue.place(holder), queue.place(late)), (Some(0), Some(1)));
+                let beyond = queue.entries().iter().map(Entry::is_beyond_order);
+                assert_eq!(beyond.collect::<Vec<_>>(), [false, true]);
+            }
+        }
     }
 
     #[test]
