@@ -5,6 +5,9 @@
 //!              watches   watches    watches the one before it
 //! ```
 //!
+//! The watch is one for children, which claims do not have: it tells the end of the node, and not that its claim
+//! holds now. A waiter for permits watches the data too, since an earlier claim must have its slots first.
+//!
 //! A waiter whose turn has come writes into its node that it holds, which makes it a holder. If it does not do so
 //! for a while, its client has died or is cut off, and a waiter behind it deletes the node. Nobody believes in a
 //! hold that is not written, so this is never too early; it costs a slow client only its place.
@@ -24,7 +27,7 @@ use crate::claims::Node;
 use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
 use crate::standing::Standing;
-use crate::store::{Found, Store};
+use crate::store::Store;
 
 /// A waiter whose turn has come is deleted if it has not written within this span that it holds. With a look of
 /// the waiter behind it, that is within the 3 s that a dead waiter may cost (C28).
@@ -36,6 +39,10 @@ struct Turn {
     session: Arc<Session>,
     node: Node,
     before: Option<Before>,
+    /// Node of the first claim, when the queue was last read.
+    first: Option<String>,
+    /// Node of a claim whose turn has come and that does not hold, and the time since which we see that.
+    unclaimed: Option<(String, Moment)>,
     /// The queue as it was read when the claim took its place, until the first look.
     queue: Option<Queue>,
 }
@@ -45,11 +52,6 @@ struct Before {
     /// `None` if all nodes are watched: the end of any holder may make room.
     child: Option<String>,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
-    /// The node before the watched one. While it exists, the turn of the watched one, an exclusive claim, has not
-    /// come.
-    ahead: Option<String>,
-    /// Time since which we see that its turn has come and it does not hold.
-    unclaimed: Option<Moment>,
 }
 
 enum Look {
@@ -70,7 +72,9 @@ impl Store {
         queue: &Queue,
     ) -> JoinHandle<()> {
         let (claim, session, node) = (claim.clone(), session.clone(), node.clone());
-        let turn = Turn { claim, session, node, before: None, queue: Some(queue.clone()) };
+        let (before, first, unclaimed) = Default::default();
+        let queue = Some(queue.clone());
+        let turn = Turn { claim, session, node, before, first, unclaimed, queue };
         tokio::spawn(turn.comes(Arc::downgrade(self), waiter.clone()))
     }
 }
@@ -96,7 +100,7 @@ impl Turn {
     /// Reads the claims before ours, and watches the nearest.
     async fn look(&mut self, store: &Arc<Store>) -> Result<Look, BackendError> {
         let lock = store.root.lock(&self.claim.name);
-        if self.is_far_back().await? {
+        if self.is_far_back(store).await? {
             return Ok(Look::Waits);
         }
         loop {
@@ -107,6 +111,7 @@ impl Turn {
             };
             let place = queue.entries().iter().position(|e| self.node.path.ends_with(&e.child));
             let Some(place) = place else { return Ok(Look::Lost) };
+            self.first = queue.first().map(|first| format!("{lock}/{}", first.child));
             let own = (place, self.claim.kind);
             let watches = match store.standing(&self.session, &lock, &queue, own).await? {
                 Standing::Fits(slots) => {
@@ -124,16 +129,14 @@ impl Turn {
         }
     }
 
-    /// Returns true if the turn of the node before ours has not come. Reads two nodes, since reading a long queue
-    /// would cost more: each waiter looks once a second.
-    async fn is_far_back(&mut self) -> Result<bool, BackendError> {
-        let ahead = self.before.as_ref().and_then(|before| before.ahead.as_ref());
-        let Some(ahead) = ahead else { return Ok(false) };
-        let client = self.session.client();
-        let looks = (client.check_stat(ahead), client.check_stat(&self.node.path));
-        let looks = tokio::try_join!(looks.0, looks.1);
-        let (ahead, own) = looks.map_err(|error| self.session.failed(error))?;
-        Ok(ahead.is_some() && own.is_some())
+    /// Returns true if the first claim holds, so that it is not the turn of an exclusive one. Reads two nodes, since
+    /// reading a long queue would cost more: each waiter looks once a second.
+    async fn is_far_back(&mut self, store: &Store) -> Result<bool, BackendError> {
+        let waits = self.before.is_some() && self.claim.kind == Kind::Exclusive;
+        let Some(first) = self.first.as_ref().filter(|_| waits) else { return Ok(false) };
+        let find = |path| store.find(&self.session, path);
+        let (first, own) = tokio::try_join!(find(first), find(&self.node.path))?;
+        Ok(own.is_some() && first.is_some_and(|first| !first.waits()))
     }
 
     async fn claim(
@@ -157,61 +160,66 @@ impl Turn {
         let watched = self.session.client().list_and_watch_children(lock).await;
         let (children, watcher) = watched.map_err(|error| self.session.failed(error))?;
         let changed = Box::pin(watcher.changed());
-        self.before = Some(Before { child: None, changed, ahead: None, unclaimed: None });
+        self.before = Some(Before { child: None, changed });
         Ok(Queue::new(children).entries() == queue.entries())
     }
 
-    /// Watches the node that must end before our turn; false if it is gone, so that we must look again.
+    /// Watches the node that must end before our turn; false if the queue has changed, so that we must look again.
     async fn watches(
         &mut self,
-        store: &Arc<Store>,
+        store: &Store,
         lock: &str,
         queue: &Queue,
         place: usize,
     ) -> Result<bool, BackendError> {
-        let Some(Entry { child, kind, .. }) = queue.entries().get(place) else { return Ok(false) };
-        let (path, may_hold) = (format!("{lock}/{child}"), place < queue.front());
-        let ahead = queue.entries().iter().take(place).next_back();
-        let ahead = ahead.filter(|_| *kind == Kind::Exclusive);
-        let ahead = ahead.map(|ahead| format!("{lock}/{}", ahead.child));
-        let known = self.before.take().filter(|before| before.child.as_ref() == Some(child));
-        let (mut before, found) = match known {
-            Some(before) if !may_hold => {
-                self.before = Some(Before { ahead, ..before });
-                return Ok(true);
-            }
-            Some(before) => (before, store.find(&self.session, &path).await?),
-            None => match self.session.client().get_and_watch_data(&path).await {
-                Ok((data, stat, watcher)) => {
-                    let changed = Box::pin(watcher.changed());
-                    let child = Some(child.clone());
-                    let before = Before { child, changed, ahead, unclaimed: None };
-                    (before, Some(Found::new((data, stat))))
-                }
-                Err(Error::NoNode) => return Ok(false),
-                Err(error) => return Err(self.session.failed(error)),
-            },
-        };
-        let Some(found) = found else { return Ok(false) };
-        let is_unclaimed = may_hold
-            && found.waits()
-            && matches!(
-                store.standing(&self.session, lock, queue, (place, *kind)).await?,
-                Standing::Fits(_)
-            );
-        let since = is_unclaimed.then(|| before.unclaimed.unwrap_or_else(|| SystemClock.now()));
-        before.unclaimed = since;
-        self.before = Some(before);
-        if since.is_some_and(|since| SystemClock.now().since(since) >= UNCLAIMED_LASTS) {
-            self.overtake(&path, found.stat.version).await;
-            return Ok(false);
+        let Some(Entry { child, .. }) = queue.entries().get(place) else { return Ok(false) };
+        let needs_slots = self.claim.kind.slots() > 0;
+        if self.before.as_ref().is_some_and(|before| before.child.as_ref() == Some(child)) {
+            let at = if needs_slots { place } else { 0 };
+            return Ok(!self.overtakes(store, lock, queue, at).await?);
         }
+        let (client, path) = (self.session.client(), format!("{lock}/{child}"));
+        let watched = match needs_slots {
+            true => client.get_and_watch_data(&path).await.map(|(_, _, watcher)| watcher),
+            false => client.list_and_watch_children(&path).await.map(|(_, watcher)| watcher),
+        };
+        let watcher = match watched {
+            Ok(watcher) => watcher,
+            Err(Error::NoNode) => return Ok(false),
+            Err(error) => return Err(self.session.failed(error)),
+        };
+        let (child, changed) = (Some(child.clone()), Box::pin(watcher.changed()));
+        self.before = Some(Before { child, changed });
         Ok(true)
     }
 
-    /// Deletes the node of a waiter that does not take its turn, unless it was written since. The next look
-    /// notices an error.
-    async fn overtake(&mut self, path: &str, version: i32) {
-        let _ = self.session.client().delete(path, Some(version)).await;
+    /// Deletes this claim's node if its turn has come and it does not hold for a while (C28), unless the node was
+    /// written since. Returns true if the queue has changed; the next look notices an error.
+    async fn overtakes(
+        &mut self,
+        store: &Store,
+        lock: &str,
+        queue: &Queue,
+        at: usize,
+    ) -> Result<bool, BackendError> {
+        let Some(entry) = queue.entries().get(at).filter(|_| at < queue.front()) else {
+            return Ok(false);
+        };
+        let path = format!("{lock}/{}", entry.child);
+        let Some(found) = store.find(&self.session, &path).await? else { return Ok(true) };
+        let is_unclaimed = found.waits()
+            && matches!(
+                store.standing(&self.session, lock, queue, (at, entry.kind)).await?,
+                Standing::Fits(_)
+            );
+        let seen = self.unclaimed.take().filter(|(seen, _)| is_unclaimed && *seen == path);
+        let now = SystemClock.now();
+        let since = seen.map_or(now, |(_, since)| since);
+        if now.since(since) >= UNCLAIMED_LASTS {
+            let _ = self.session.client().delete(&path, Some(found.stat.version)).await;
+            return Ok(true);
+        }
+        self.unclaimed = is_unclaimed.then_some((path, since));
+        Ok(false)
     }
 }

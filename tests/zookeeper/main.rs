@@ -13,3 +13,4 @@ mod sessions;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
+mod waiting;

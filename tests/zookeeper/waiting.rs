@@ -1,0 +1,75 @@
+//! Waiters: places that a pause leaves as they are, and what wakes a waiter.
+
+use std::time::Duration;
+
+use leasehold::zookeeper::ZooKeeperBackend;
+use leasehold::{DistributedLock, Wait};
+use lock_testkit::{ZooKeeperServer, eventually};
+use tokio::time::sleep;
+use zookeeper_client::Client;
+
+use crate::faults::figure;
+use crate::support::{LIMIT, client, held, patient, queued, released, served, until_waiting};
+
+/// Returns the nodes of all claims on the lock `a`, in the order of their names.
+async fn claims(operator: &Client) -> Vec<String> {
+    let mut claims = operator.list_children("/leasehold/locks/a").await.expect("an answer");
+    claims.sort();
+    claims
+}
+
+/// C27: a server that stands still for less than the TTL costs no hold and no place, and keeps the order.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_server_that_stands_still_keeps_holds_and_places() {
+    let server = ZooKeeperServer::start().await;
+    let holder = client(&server.url()).await;
+    let mut guard = held(&holder, "a").await;
+    let mut waiting = Vec::new();
+    for count in 1..=3 {
+        let (client, request) = (client(&server.url()).await, patient("a").wait(Wait::Forever));
+        waiting.push(tokio::spawn(async move { client.acquire(request).await }));
+        until_waiting(&holder, "a", count).await;
+    }
+    let operator = async || Client::connect(&server.addr().to_string()).await.expect("connected");
+    let places = claims(&operator().await).await;
+    server.stop();
+    sleep(Duration::from_secs(5)).await;
+    server.cont();
+    assert_eq!(claims(&operator().await).await, places);
+    for waiting in waiting {
+        let token = guard.token();
+        released(guard).await;
+        guard = served(waiting).await;
+        assert!(guard.token() > token);
+    }
+    released(guard).await;
+}
+
+/// A waiter is not woken by a change of the claim before it, as when that claim becomes a hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_asks_nothing_when_the_claim_before_it_changes() {
+    const CHANGES: u64 = 50;
+    let server = ZooKeeperServer::start().await;
+    // Without a client, so that nobody watches the hold for its loss.
+    let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
+    let hold = patient("a").claim().expect("a good claim");
+    backend.acquire(&hold, None).await.expect("an answer");
+    let operator = Client::connect(&server.addr().to_string()).await.expect("a connection");
+    let [node] = &claims(&operator).await[..] else { panic!("one claim") };
+    let node = format!("/leasehold/locks/a/{node}");
+    let (data, _) = operator.get_data(&node).await.expect("its data");
+    let (observer, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let waiting = queued(&waiter, &observer, patient("a"), "a").await;
+    let received = async || figure(&server, "zk_packets_received").await;
+    // Pings and looks count too, and a busy machine leaves time for many.
+    eventually("the changes cost the waiter no request", LIMIT, async || {
+        let before = received().await;
+        for _ in 0..CHANGES {
+            operator.set_data(&node, &data, None).await.expect("an answer");
+        }
+        received().await - before < CHANGES * 3 / 2
+    })
+    .await;
+    backend.release(&hold.name, hold.owner).await.expect("an answer");
+    released(served(waiting).await).await;
+}
