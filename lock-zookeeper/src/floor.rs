@@ -142,6 +142,12 @@ impl Floors {
                 found => found,
             };
             match self.write(session, has_folder, found.as_ref(), now).await {
+                // An operator may have deleted the root.
+                Err(Error::NoNode) if !has_folder => {
+                    let options = CreateMode::Persistent.with_acls(self.acls);
+                    let made = session.client().mkdir(self.root.as_str(), &options).await;
+                    made.map_err(|error| session.failed(error))?;
+                }
                 Ok(())
                 | Err(Error::NodeExists | Error::NoNode | Error::NotEmpty | Error::BadVersion) => {}
                 Err(error) => return Err(session.failed(error)),

@@ -6,6 +6,7 @@ mod access;
 mod conformance;
 mod faults;
 mod floor;
+mod losses;
 mod members;
 mod moves;
 mod servers;

@@ -144,6 +144,11 @@ impl ZooKeeperServer {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
+    /// Returns the server's folder, whose `data` has all nodes.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// Returns the process id; it changes with [`restart`](Self::restart).
     pub fn pid(&self) -> u32 {
         self.process.pid()
