@@ -5,16 +5,23 @@ use std::str::FromStr;
 
 /// Defines the flaws, and the list of all of them.
 macro_rules! flaws {
-    ($($(#[$what:meta])* $name:ident,)*) => {
-        /// A fault of the server, the network, a clock or the resource.
+    ($(#[doc = $what:literal] $name:ident,)*) => {
+        /// A fault of the server, the network, a clock, a client or the resource.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Flaw {
-            $($(#[$what])* $name,)*
+            $(#[doc = $what] $name,)*
         }
 
         impl Flaw {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Describes the flaw in a sentence.
+            pub fn what(self) -> &'static str {
+                match self {
+                    $(Self::$name => $what.trim(),)*
+                }
+            }
         }
     };
 }
@@ -54,6 +61,22 @@ flaws! {
     StateFrozen,
     /// A request without an answer is reported as not applied.
     UnknownToldAsNo,
+    /// The machines sleep for 10 s, and their timers do not notice.
+    SleepUnnoticed,
+    /// A client waits four times as long as its request time-out.
+    PatientClient,
+    /// A release is done, but never confirmed.
+    ReleaseUnanswered,
+    /// A release reports the failure of its request.
+    ReleaseTellsFailures,
+    /// A hold that is not renewed stays for a day.
+    HoldStays,
+    /// A waiter that is silent keeps its place.
+    SilentWaiterStays,
+    /// Each request has a right of its own to share holds.
+    HoldsNotShared,
+    /// The observer of an election begins anew at each look, and half of the looks show the first leader.
+    ObserverForgets,
 }
 
 /// The name of the variant.

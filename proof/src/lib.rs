@@ -121,9 +121,12 @@ async fn live(world: &Arc<World>) {
 
 fn host(server: &Arc<Server>, number: usize, machine: &Machine) -> Host {
     let link = Link::new(server.world.clone(), number);
-    let clock = Arc::new(MachineClock::new(machine.rate, Vec::new()));
+    let world = &server.world;
+    let sleep = world.has(Flaw::SleepUnnoticed).then_some((Duration::from_secs(1), 10_000));
+    let clock = Arc::new(MachineClock::new(machine.rate, sleep.into_iter().collect()));
     let options = ClientOptions::new().clock(clock.clone());
-    let options = options.request_timeout(machine.request_timeout);
+    let patience = if world.has(Flaw::PatientClient) { 4 } else { 1 };
+    let options = options.request_timeout(machine.request_timeout * patience);
     let locks = LockClient::with_options(Remote::new(link, server.clone()), options);
     Host { locks, clock, request_timeout: machine.request_timeout, me: Reentrance::new() }
 }

@@ -24,11 +24,21 @@ struct Worlds {
     /// A fault that is put in, and must be noticed.
     #[arg(long)]
     flaw: Option<Flaw>,
+    /// Prints a table of all flaws: the clauses that each breaks, and the share of worlds that notice it.
+    #[arg(long)]
+    flaws: bool,
 }
+
+/// Worlds with each flaw, unless a number is given.
+const WORLDS_OF_A_FLAW: u64 = 1000;
+
+/// Most worlds with a flaw that none of them notices.
+const LONGEST_SEARCH: u64 = 100_000;
 
 fn main() -> ExitCode {
     let worlds = Worlds::parse();
     let is_clean = match worlds.seed {
+        _ if worlds.flaws => tabulate(worlds.worlds.unwrap_or(WORLDS_OF_A_FLAW)),
         Some(seed) => one(seed, worlds.flaw),
         None => many(&worlds),
     };
@@ -64,4 +74,33 @@ fn many(worlds: &Worlds) -> bool {
         worlds.first
     );
     broken == 0
+}
+
+/// Prints a row for each flaw. Returns true if each is noticed.
+fn tabulate(worlds: u64) -> bool {
+    println!("| flaw | clauses that it breaks, with their first seeds | worlds that notice it |");
+    println!("| --- | --- | --- |");
+    let mut is_each_noticed = true;
+    for &flaw in Flaw::ALL {
+        let (mut clauses, mut noticed) = (Vec::<(String, u64)>::new(), 0);
+        for seed in 0..LONGEST_SEARCH {
+            if seed >= worlds && !clauses.is_empty() {
+                break;
+            }
+            let violations = play(seed, Some(flaw)).violations;
+            noticed += u64::from(seed < worlds && !violations.is_empty());
+            for violation in violations {
+                let clause = violation.split(':').next().unwrap_or_default();
+                if !clauses.iter().any(|(known, _)| known == clause) {
+                    clauses.push((clause.to_owned(), seed));
+                }
+            }
+        }
+        is_each_noticed &= !clauses.is_empty();
+        let clauses: Vec<_> =
+            clauses.iter().map(|(clause, seed)| format!("{clause} ({seed})")).collect();
+        let share = noticed as f64 * 100.0 / worlds as f64;
+        println!("| `{flaw}`: {} | {} | {share:.1} % |", flaw.what(), clauses.join(", "));
+    }
+    is_each_noticed
 }

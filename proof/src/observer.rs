@@ -6,12 +6,17 @@ use std::time::Duration;
 use lock_core::LockClient;
 use tokio::time::sleep;
 
+use crate::flaw::Flaw;
 use crate::world::World;
 
 /// Observes for ever. No term is shown after a greater one, and nothing is shown twice.
 pub(crate) async fn observe(world: Arc<World>, locks: LockClient) {
     let (mut observer, mut greatest) = (locks.election("election").observe(), None);
     loop {
+        if world.has(Flaw::ObserverForgets) {
+            sleep(Duration::from_millis(100)).await;
+            observer = locks.election("election").observe();
+        }
         let term = match observer.next().await {
             Ok(leader) => leader.map(|leader| leader.term),
             Err(error) => {

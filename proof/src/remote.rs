@@ -55,7 +55,9 @@ impl Remote {
         if self.server.world.has(Flaw::PlaceLost) {
             return;
         }
-        let Ok(mut event) = timeout(WAITER_LIVENESS, events.next()).await else { return };
+        let is_kept = self.server.world.has(Flaw::SilentWaiterStays);
+        let silent_for = if is_kept { Ttl::MAX.as_duration() } else { WAITER_LIVENESS };
+        let Ok(mut event) = timeout(silent_for, events.next()).await else { return };
         match &mut event {
             WaiterEvent::Granted(grant) => self.server.granted(&claim, grant),
             WaiterEvent::TryAgain => self.server.sent_away(&claim),
@@ -118,7 +120,11 @@ impl DistributedLock for Remote {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let (what, name) = (format!("release {name} {owner}"), name.clone());
-        self.ask(what, move |server| server.release(&name, owner)).await
+        let released = self.ask(what, move |server| server.release(&name, owner)).await;
+        if self.server.world.has(Flaw::ReleaseUnanswered) {
+            std::future::pending::<()>().await;
+        }
+        released
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {

@@ -47,16 +47,19 @@ impl Server {
 
     /// Returns the time for which the server keeps a hold, whatever it reports.
     pub(crate) fn kept_for(&self, ttl: Ttl) -> Ttl {
-        match self.world.has(Flaw::HoldEndsEarly) {
-            true => Ttl::new(ttl.as_duration() / 2).unwrap_or(ttl),
-            false => ttl,
+        match self.world.plan.flaw {
+            Some(Flaw::HoldEndsEarly) => Ttl::new(ttl.as_duration() / 2).unwrap_or(ttl),
+            Some(Flaw::HoldStays) => Ttl::MAX,
+            _ => ttl,
         }
     }
 
     /// The state of a lock as it is told.
     pub(crate) fn told_state(&self, name: &LockName) -> LockState {
         let state = self.state(name);
-        if !self.world.has(Flaw::StateFrozen) {
+        let is_old = self.world.has(Flaw::StateFrozen)
+            || self.world.has(Flaw::ObserverForgets) && self.world.draw(|rng| rng.one_in(2));
+        if !is_old {
             return state;
         }
         let mut frozen = self.spoiled.frozen.lock().unwrap_or_else(PoisonError::into_inner);

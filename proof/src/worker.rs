@@ -6,13 +6,15 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use lock_core::{
-    Clock, LockClient, LockError, LockGuard, LockName, LockRequest, MultiGuard, MultiRequest,
-    Outcome, Reentrance, Wait,
+    Clock, FencingToken, LockClient, LockError, LockGuard, LockName, LockRequest, MultiGuard,
+    MultiRequest, Outcome, Reentrance, Wait,
 };
 use tokio::time::{sleep, timeout};
 
 use crate::clocks::MachineClock;
+use crate::flaw::Flaw;
 use crate::plan::Specialty;
 use crate::register::Register;
 use crate::script::{Ask, End, Leaves, Sort, Step, Use};
@@ -79,11 +81,13 @@ impl Worker {
             .wait
             .filter(|_| is_bounded)
             .map(|wait| if wait.is_zero() { self.host().request_timeout } else { wait });
+        let shared = self.shared_hold(step);
         let acquire = self.bounded("acquire", limit, self.acquire(label, step));
         let acquired = match leave(step.leaves, Box::pin(acquire)).await {
             Some(acquired) => acquired,
             None => return world.note(format_args!("{label} left")),
         };
+        self.judge_sharing(label, step, shared, acquired.as_ref().ok());
         match acquired {
             Ok(guard) => self.hold(label, asked, guard, step).await,
             Err(error) => {
@@ -109,7 +113,11 @@ impl Worker {
                 };
                 let bound = step.max_hold;
                 let request = bound.into_iter().fold(request, LockRequest::max_hold);
-                let me = self.shares_holds().then_some(&self.host().me);
+                let me = match self.world.has(Flaw::HoldsNotShared) {
+                    true => &Reentrance::new(),
+                    false => &self.host().me,
+                };
+                let me = self.shares_holds().then_some(me);
                 let request = me.into_iter().fold(request, LockRequest::reentrant);
                 locks.acquire(request).await.map(MultiGuard::from)
             }
@@ -117,6 +125,36 @@ impl Worker {
                 let election = locks.election("election").ttl(step.ttl).wait(wait).label(label);
                 Ok(election.campaign().await?.into_guard().into())
             }
+        }
+    }
+
+    /// Returns the token of the hold that a request shares, if a task of its machine has one.
+    fn shared_hold(&self, step: &Step) -> Option<FencingToken> {
+        let Ask::One(name, Sort::Exclusive) = step.ask else { return None };
+        let journal = self.world.journal();
+        let (token, over) = journal.shared.get(&(self.machine, name))?;
+        (!over.is_lost()).then_some(*token)
+    }
+
+    /// C43: a request shares the hold that a task of its machine has.
+    fn judge_sharing(
+        &self,
+        label: &str,
+        step: &Step,
+        shared: Option<FencingToken>,
+        acquired: Option<&MultiGuard>,
+    ) {
+        let guard = acquired.and_then(|guard| guard.guards().first());
+        let token = guard.map(LockGuard::token);
+        if shared.is_some() && token != shared {
+            self.world.accuse("C43", format_args!("{label} has {token:?} beside {shared:?}"));
+        }
+        if self.shares_holds()
+            && let Ask::One(name, Sort::Exclusive) = step.ask
+            && let Some(guard) = guard
+        {
+            let hold = (guard.token(), guard.lost_signal());
+            self.world.journal().shared.insert((self.machine, name), hold);
         }
     }
 
@@ -153,7 +191,7 @@ impl Worker {
 
     async fn release(&self, label: &str, guard: MultiGuard) {
         let limit = Some(self.host().request_timeout);
-        let released = self.bounded("release", limit, guard.release()).await;
+        let released = self.bounded("release", limit, self.end(guard)).await;
         self.world.note(format_args!("{label} released: {:?}", released.as_ref().err()));
         // C47: reports a loss, and nothing else.
         if let Err(error) = released
@@ -161,6 +199,15 @@ impl Worker {
         {
             self.world.accuse("C47", format_args!("a release told {error}"));
         }
+    }
+
+    /// Ends a hold.
+    async fn end(&self, guard: MultiGuard) -> Result<(), LockError> {
+        if !self.world.has(Flaw::ReleaseTellsFailures) {
+            return guard.release().await;
+        }
+        let confirmed = guard.into_guards().into_iter().map(LockGuard::release_confirmed);
+        join_all(confirmed).await.into_iter().try_for_each(|end| end.map(drop))
     }
 
     /// Releases with the server's confirmation (C15).

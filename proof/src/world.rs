@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lock_core::{FencingToken, Kind};
+use lock_core::{FencingToken, Kind, LostSignal};
 use tokio::time::Instant;
 
 use crate::flaw::Flaw;
@@ -37,6 +37,8 @@ pub(crate) struct Journal {
     pub(crate) shown: Option<Option<FencingToken>>,
     /// State of each acquisition, by label and lock.
     pub(crate) asked: HashMap<(String, String), Asked>,
+    /// The last hold of each lock that tasks of a machine may share (C43): its token, and the signal of its end.
+    pub(crate) shared: HashMap<(usize, &'static str), (FencingToken, LostSignal)>,
     /// Locks whose lease was lost on its way to another machine.
     pub(crate) abandoned: HashSet<String>,
     pub(crate) calls: u64,
