@@ -3,21 +3,26 @@
 
 use std::env;
 use std::fmt::{Debug, Write};
+use std::panic::Location;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use proptest::prelude::{Arbitrary, any};
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use proptest::test_runner::{Config, FileFailurePersistence, RngAlgorithm, TestRng, TestRunner};
 
 /// Number of inputs of the short form.
 const INPUTS: u32 = 300;
 
-/// Calls `test` with the same 300 inputs each time, or with random input for `LEASEHOLD_FUZZ_SECONDS`.
+/// Calls `test` with the same 300 inputs each time, or with random input for `LEASEHOLD_FUZZ_SECONDS`. The inputs that
+/// once failed in the caller's file come first, and a new one is added to them.
 ///
 /// # Panics
 /// If `test` panics. The message has the smallest input that was found.
+#[track_caller]
 pub fn check<T: Arbitrary + Debug>(test: impl Fn(&T)) {
+    let failed = failed_in(Location::caller().file());
     let config = || Config {
-        failure_persistence: None,
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(failed))),
         max_default_size_range: 12,
         ..Config::with_cases(INPUTS)
     };
@@ -32,6 +37,12 @@ pub fn check<T: Arbitrary + Debug>(test: impl Fn(&T)) {
         inputs += INPUTS;
     }
     println!("{inputs} inputs");
+}
+
+/// Returns the path of the inputs that once failed in a source file.
+fn failed_in(source: &str) -> &'static str {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("failed");
+    folder.join(source).with_extension("txt").to_string_lossy().into_owned().leak()
 }
 
 fn try_all<T: Arbitrary + Debug>(mut runner: TestRunner, test: impl Fn(&T)) {
