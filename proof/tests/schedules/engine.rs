@@ -5,6 +5,7 @@
 mod expiry;
 mod fence;
 mod hand_over;
+mod loss;
 mod passing;
 mod renewal;
 mod sharing;
@@ -84,6 +85,11 @@ fn s3_at_most_one_hold_is_believed_in() {
 #[test]
 fn c10_an_expired_hold_does_not_come_back() {
     tell(renewal::play);
+}
+
+#[test]
+fn c08_nobody_misses_the_end_of_a_hold() {
+    tell(loss::play);
 }
 
 #[test]
