@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
-use leasehold::{FencingToken, LockClient, LockRequest, Wait};
+use leasehold::{DistributedLock, FencingToken, LockClient, LockRequest, Wait};
 use lock_testkit::{RedisServer, eventually};
+use tokio::runtime::Builder;
 use tokio::time::Instant;
 
 use crate::set::Set;
-use crate::support::{LIMIT, fresh_name, patient};
+use crate::support::{LIMIT, client_of, fresh_name, patient};
 
 /// Acquires with a short TTL: a server that restarts stays out for the longest TTL in use.
 async fn brief(client: &LockClient, name: &str) -> FencingToken {
@@ -84,4 +85,35 @@ async fn c22_a_set_that_lost_all_data_begins_anew() {
         server.restart().await;
     }
     assert!(brief(&client, "a").await > before);
+}
+
+/// The runtime that met a restarted server ends while it waits for the moment to admit the server.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_a_server_is_admitted_although_the_runtime_that_met_it_has_ended() {
+    let mut set = Set::of(3).await;
+    let backend = set.backend().await;
+    set.servers[0].restart().await;
+    // With one server silent, an attempt needs the answers of all others. Nobody is admitted meanwhile.
+    set.servers[1].stop();
+    let first = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let meets = {
+        let backend = backend.clone();
+        move || {
+            // The first attempts may only find that the connection is closed.
+            for _ in 0..3 {
+                let request = LockRequest::new(fresh_name()).ttl(Duration::from_millis(500));
+                let claim = request.claim().expect("a claim");
+                let attempt = first.block_on(backend.acquire(&claim, None));
+                attempt.expect_err("one server of three votes");
+            }
+        }
+    };
+    tokio::task::spawn_blocking(meets).await.expect("no panic");
+    set.servers[1].cont();
+    let client = client_of(backend);
+    eventually("it votes again", LIMIT, async || {
+        brief(&client, &fresh_name()).await;
+        set.servers[0].cli(&["EXISTS", "{}:run", "{}:out"]).integer() == 1
+    })
+    .await;
 }
