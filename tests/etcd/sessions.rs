@@ -313,7 +313,7 @@ async fn r1_no_lease_is_left_by_a_retired_hold_that_is_evicted() {
     let once = client.once("a").at_least(60 * MINUTE).run(async |_| ()).await;
     assert!(once.expect("an answer").ran().is_some());
     client.admin().evict("a").await.expect("an answer");
-    // It ends the sessions, and leaves the leases of retired holds.
+    // A shutdown ends the sessions, and leaves the leases of retired holds.
     client.shutdown().await;
     assert_eq!(leases(&server).len(), 0);
 }

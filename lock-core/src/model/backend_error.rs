@@ -126,7 +126,7 @@ impl BackendError {
     }
 
     /// Adds the server to the error: its scheme, hosts and ports, as
-    /// [`UrlParameters::place`](crate::backend::UrlParameters::place) returns them.
+    /// [`UrlParameters::shown`](crate::backend::UrlParameters::shown) returns them.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {
         self.context = format!("{place}: {}", self.context);

@@ -193,7 +193,7 @@ impl Voter {
     /// Removes the next owed request. It is owed until now: the task that sends it may end with its runtime.
     fn is_answered(&self, what: &Arc<GivingBack>) {
         let mut owed = self.owed();
-        // It may have been given up meanwhile.
+        // The request may have been given up meanwhile.
         if owed.front().is_some_and(|first| Arc::ptr_eq(first, what)) {
             owed.pop_front();
         }
