@@ -83,9 +83,10 @@ impl LineAnswers {
         locked(&self.0).head_seen = Instant::now();
     }
 
-    /// Returns the time from which on the head counts as not polled.
+    /// Returns the time from which on the head counts as not polled. A silent server makes a head silent for longer.
     fn head_lives_until(&self) -> Instant {
-        locked(&self.0).head_seen + WAITER_LIVENESS
+        let last = locked(&self.0);
+        last.head_seen + WAITER_LIVENESS * if last.is_awaited { 4 } else { 1 }
     }
 
     /// Returns true if an answer is awaited, and none has come since `since`.

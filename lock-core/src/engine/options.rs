@@ -106,7 +106,7 @@ impl ClientOptions {
     /// pass the evicted hold on: for 20 ms at the most, under tokens that are less than that of the next holder. The
     /// fence refuses the writes of such holders. Set it to false if each release must be confirmed by the server. A
     /// waiting task that nobody polls at its turn keeps the lock from the others for the rest of the TTL at the most,
-    /// and those of its client for 3 s more.
+    /// and those of its client for 12 s more.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
     }

@@ -127,15 +127,15 @@ async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn c26_a_head_that_asks_once_a_second_keeps_its_turn() {
+async fn c26_a_head_that_asks_keeps_its_turn_also_while_the_server_is_silent() {
     let (queue, name) = (LocalQueue::<u32>::default(), name());
     let head = queue.turn(&name).await.expect("a turn");
     let mut next = Box::pin(queue.turn(&name));
-    for _ in 0..20 {
+    for pause in [1, 1, 1, 1, 10, 10] {
         head.answers().asked();
         tokio::select! {
             _ = &mut next => panic!("two ask the server"),
-            () = sleep(Duration::from_secs(1)) => {}
+            () = sleep(Duration::from_secs(pause)) => {}
         }
     }
     drop(head);
