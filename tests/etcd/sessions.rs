@@ -305,7 +305,7 @@ async fn r1_no_lease_is_left_by_a_record_that_is_replaced_or_forgotten() {
     released(guard).await;
 }
 
-/// The same for a hold that outlasts its work, and is evicted.
+/// A hold that outlasts its work has a lease of its own, which goes with an eviction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_no_lease_is_left_by_a_retired_hold_that_is_evicted() {
     let server = EtcdServer::start().await;

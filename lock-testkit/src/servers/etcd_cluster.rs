@@ -80,7 +80,7 @@ impl EtcdCluster {
 
     /// Hands the leadership to another member, and returns the number of the new leader.
     ///
-    /// It tries again on a busy machine, where the leadership can also move by itself.
+    /// Tries again on a busy machine, where the leadership can also move by itself.
     ///
     /// # Panics
     /// If there is no leader, or it does not give the leadership away.
