@@ -14,7 +14,10 @@ use tokio::time::{sleep, timeout};
 use crate::registers;
 
 /// Silence after which servers replace each other by themselves: longer than any fault, so that a run decides.
-const NEVER: Duration = Duration::from_secs(600);
+const NEVER: Duration = Duration::from_secs(60);
+
+/// Longest time of a failover by sentinels.
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
 
 /// Silence after which a replica of a cluster takes over: longer than any fault. For twice this time after a failover,
 /// the primaries refuse another one.
@@ -155,8 +158,12 @@ impl Store for Sentinels {
         if fault != FAILED_OVER {
             return strike_server(self.0.server(primary), fault, span).await;
         }
-        self.0.fail_over().await;
-        self.0.until_replaced(primary).await;
+        // Sentinels give a failover up that meets an unready replica.
+        let replaced = async || {
+            self.0.fail_over().await;
+            timeout(GIVEN_UP_AFTER, self.0.until_replaced(primary)).await
+        };
+        while replaced().await.is_err() {}
         self.0.until_replicated().await;
     }
 
