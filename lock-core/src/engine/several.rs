@@ -21,13 +21,9 @@ pub(crate) async fn acquire_free(
     waiting: &mut VecDeque<Acquisition>,
     wait: Wait,
 ) -> Result<Vec<Acquired>, LockError> {
-    let Some(shared) = waiting.front().map(|first| first.shared.clone()) else {
-        return Ok(Vec::new());
-    };
-    let wait = match waiting.front() {
-        Some(front) => shared.driven(front.name(), wait).await?,
-        None => wait,
-    };
+    let Some(front) = waiting.front() else { return Ok(Vec::new()) };
+    let shared = front.shared.clone();
+    let wait = shared.driven(front.name(), wait).await?;
     // C26: earlier tasks of this client are not overtaken.
     let is_next = |each: &&Acquisition| !shared.local_queue.has_line(&each.place.claim.name);
     let claims: Vec<Claim> =
