@@ -277,15 +277,21 @@ impl Ask<'_> {
         }
     }
 
-    /// Returns the claim's first node, and true if its data says that it holds; `None` if it is gone.
+    /// Returns the claim's first node, and true if its data says that it holds; `None` if it is gone. A node on a
+    /// former session of the claim, which ends soon, moves first.
     async fn own_node(&self, queue: &Queue) -> Result<Option<(Node, bool)>, BackendError> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
         let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
         let Some(token) = found.token() else { return Ok(None) };
-        let is_held = !found.waits();
+        let (is_held, is_here) = (!found.waits(), self.session.has(&found));
         let slots = found.held().map(|written| written.slots).unwrap_or_default();
-        Ok(Some((Node { path, token, slots }, is_held)))
+        let node = Node { path, token, slots };
+        if !is_here {
+            self.store.move_to(&self.session, &node, self.claim.ttl.as_duration()).await?;
+            return Err(overtaken("the claim has moved to another session"));
+        }
+        Ok(Some((node, is_held)))
     }
 
     /// Writes that the claim holds, which makes it a hold: its turn has come.

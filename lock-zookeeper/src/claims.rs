@@ -16,8 +16,8 @@ use crate::sessions::Session;
 /// A claim of this client: held, waiting, or requested.
 pub(crate) struct Own {
     pub(crate) name: LockName,
-    /// Session of its node.
-    pub(crate) session: Arc<Session>,
+    /// Sessions that its node may be on: more than one while the outcome of a move is unknown. A hold has one.
+    pub(crate) sessions: Vec<Arc<Session>>,
     /// `None` until the server has confirmed the node: before the answer to the claim, and while the node moves to
     /// another session.
     pub(crate) node: Option<Node>,
@@ -36,6 +36,14 @@ pub(crate) struct Node {
     pub(crate) token: FencingToken,
     /// Slots of a hold of permits.
     pub(crate) slots: Slots,
+}
+
+/// A claim that was not renewed in time. See [`Own`].
+pub(crate) struct Expired {
+    pub(crate) owner: OwnerId,
+    pub(crate) name: LockName,
+    pub(crate) node: Option<Node>,
+    pub(crate) sessions: Vec<Arc<Session>>,
 }
 
 /// The task that wakes a waiter, and the last time at which its place was seen.
@@ -72,7 +80,7 @@ impl Claims {
         let (until, mut claims) = (SystemClock.now().after(lasts), self.lock());
         let own = claims.entry(owner).or_insert_with(|| Own {
             name: name.clone(),
-            session: session.clone(),
+            sessions: Vec::new(),
             node: None,
             is_held: false,
             until,
@@ -82,9 +90,8 @@ impl Claims {
         if own.is_over {
             return Err(over());
         }
-        if own.session.is_over() {
-            own.session = session.clone();
-        }
+        own.sessions.retain(|known| !known.is_over() && !Arc::ptr_eq(known, session));
+        own.sessions.push(session.clone());
         (own.node, own.is_held, own.waiting) = (None, false, None);
         own.last_until(until);
         Ok(())
@@ -101,7 +108,7 @@ impl Claims {
     ) -> Result<(), BackendError> {
         let mut claims = self.lock();
         let own = claims.get_mut(&owner).filter(|own| !own.is_over).ok_or_else(over)?;
-        (own.node, own.session, own.is_held) = (Some(node), session.clone(), true);
+        (own.node, own.sessions, own.is_held) = (Some(node), vec![session.clone()], true);
         own.last_until(SystemClock.now().after(ttl));
         Ok(())
     }
@@ -141,7 +148,7 @@ impl Claims {
 
     /// Returns the session of a claim.
     pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
-        self.lock().get(&owner).map(|own| own.session.clone()).filter(|session| !session.is_over())
+        self.lock().get(&owner)?.sessions.iter().find(|session| !session.is_over()).cloned()
     }
 
     /// Returns the node of a claim, if it holds its lock.
@@ -169,14 +176,14 @@ impl Claims {
         }
     }
 
-    /// Returns the claims that were not renewed in time, with the lock and the node of each, and marks them as
-    /// over.
-    pub(crate) fn expired(&self) -> Vec<(OwnerId, LockName, Option<Node>)> {
+    /// Returns the claims that were not renewed in time, and marks them as over.
+    pub(crate) fn expired(&self) -> Vec<Expired> {
         let (now, mut expired) = (SystemClock.now(), Vec::new());
         for (owner, own) in &mut *self.lock() {
             if own.is_over || now.has_reached(own.until) {
                 own.is_over = true;
-                expired.push((*owner, own.name.clone(), own.node.clone()));
+                let (name, sessions) = (own.name.clone(), own.sessions.clone());
+                expired.push(Expired { owner: *owner, name, node: own.node.clone(), sessions });
             }
         }
         expired

@@ -8,6 +8,7 @@ use lock_core::backend::{Release, WITHDRAWAL_REMEMBERED, evicted};
 use lock_core::{BackendError, Clock, Holder, LockName, OwnerId, SystemClock, Whom};
 use zookeeper_client::{CreateMode, Error};
 
+use crate::claims::Expired;
 use crate::error::overtaken;
 use crate::queue::Entry;
 use crate::sessions::Session;
@@ -96,6 +97,26 @@ impl Store {
                 return Ok(());
             }
         }
+    }
+
+    /// Deletes the nodes of a claim on its own sessions: another client may have attached the lease meanwhile, and then
+    /// the node on that client's session is the hold.
+    ///
+    /// Each session answers for itself, so that a late request of the claim comes before the read. The node of a session
+    /// that is over ends with it.
+    pub(crate) async fn delete_on_its_sessions(&self, claim: &Expired) -> Result<(), BackendError> {
+        let lock = self.root.lock(&claim.name);
+        for session in claim.sessions.iter().filter(|session| !session.is_over()) {
+            let queue = self.fresh_queue(session, &lock).await?;
+            for Entry { child, .. } in queue.of(claim.owner) {
+                let path = format!("{lock}/{child}");
+                let found = self.find(session, &path).await?;
+                if found.is_some_and(|found| session.has(&found)) {
+                    self.delete(session, &path).await?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Leaves the mark of the withdrawn claim of `owner`.

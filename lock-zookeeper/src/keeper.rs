@@ -40,14 +40,14 @@ impl Store {
         let expired = self.claims.expired();
         if !expired.is_empty() {
             let session = self.sessions.common().await?;
-            let ended = expired.into_iter().map(async |(owner, name, node)| {
-                let deleted = match node {
+            let ended = expired.iter().map(async |claim| {
+                let deleted = match &claim.node {
                     Some(node) => self.delete(&session, &node.path).await.map(drop),
-                    None => self.delete_all(&session, &self.root.lock(&name), &[owner]).await,
+                    None => self.delete_on_its_sessions(claim).await,
                 };
                 // After a failure the next look tries again.
                 if deleted.is_ok() {
-                    self.claims.ended(owner);
+                    self.claims.ended(claim.owner);
                 }
             });
             join_all(ended).await;

@@ -1,6 +1,7 @@
 //! Extends holds.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::backend::{Extension, Renewal};
@@ -56,7 +57,7 @@ impl Store {
         let ttl = renewal.ttl.as_duration();
         let mut claims = self.claims.lock();
         let own = claims.get_mut(&renewal.owner)?;
-        let (node, session) = (own.node.clone()?, own.session.clone());
+        let (node, session) = (own.node.clone()?, own.sessions.first()?.clone());
         let is_here = own.is_held && !own.is_over && node.token == renewal.token;
         if !is_here || session.longest_ttl() < ttl || session.is_over() {
             return None;
@@ -139,27 +140,23 @@ impl Store {
         // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
         // this future is dropped, the next renewal looks for the node.
         self.claims.asked(&renewal.name, owner, &session, ttl)?;
-        let Some(moved) = self.move_to(&session, &node, renewal).await? else {
-            self.claims.forget(owner);
-            return Ok(Extension::Lost);
+        let Some(moved) = self.move_to(&session, &node, ttl).await? else {
+            return self.gone(&session, renewal).await;
         };
         self.claims.held(owner, &session, moved, ttl)?;
         Ok(Extension::Extended(ttl))
     }
 
-    /// Moves the node of a hold to a session; `None` if it is gone.
-    async fn move_to(
+    /// Moves the node of a claim to a session; `None` if it is gone.
+    pub(crate) async fn move_to(
         &self,
         session: &Session,
         node: &Node,
-        renewal: &Renewal,
+        ttl: Duration,
     ) -> Result<Option<Node>, BackendError> {
-        let Some(found) = self.find(session, &node.path).await? else {
-            return self.gone(session, renewal).await;
-        };
+        let Some(found) = self.find(session, &node.path).await? else { return Ok(None) };
         let Some(written) = found.written else { return Ok(None) };
-        let (ttl, token) = (renewal.ttl.as_duration(), Token::Of(node.token));
-        let text = Written { ttl, token, ..written }.text();
+        let text = Written { ttl, token: Token::Of(node.token), ..written }.text();
         let moved = Node { path: Entry::moved(&node.path), ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();
@@ -169,24 +166,19 @@ impl Store {
         write.add_create(&moved.path, text.as_bytes(), &options).map_err(failed)?;
         match write.commit().await {
             Ok(_) => Ok(Some(moved)),
-            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => {
-                self.gone(session, renewal).await
-            }
+            Err(MultiWriteError::OperationFailed { source: Error::NoNode, .. }) => Ok(None),
             Err(error) => Err(session.failed(error)),
         }
     }
 
-    /// Returns `None` if a hold whose node is missing is over. The read may be old. Or an earlier move without an
+    /// Returns "lost" if a hold whose node is missing is over. The read may be old. Or an earlier move without an
     /// answer was carried out, and the next try finds its node.
-    async fn gone(
-        &self,
-        session: &Session,
-        renewal: &Renewal,
-    ) -> Result<Option<Node>, BackendError> {
-        match self.held_by(session, renewal).await? {
-            Some(_) => Err(overtaken("the hold has moved to another session")),
-            None => Ok(None),
+    async fn gone(&self, session: &Session, renewal: &Renewal) -> ExtensionResult {
+        if self.held_by(session, renewal).await?.is_some() {
+            return Err(overtaken("the hold has moved to another session"));
         }
+        self.claims.forget(renewal.owner);
+        Ok(Extension::Lost)
     }
 
     /// Returns the node of a hold whose path this client does not know.

@@ -20,6 +20,7 @@ use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 
 use crate::error::{BACKEND, classify, ends_session};
 use crate::options::Target;
+use crate::store::Found;
 
 /// Time-out of the common session, for everything except claims: it carries the marks of withdrawn claims.
 const COMMON: Duration = Duration::from_secs(40);
@@ -67,6 +68,11 @@ impl Session {
     /// Returns the longest TTL of a hold on this session.
     pub(crate) fn longest_ttl(&self) -> Duration {
         self.lasts * 3 / 4
+    }
+
+    /// Returns true if the node ends with this session.
+    pub(crate) fn has(&self, node: &Found) -> bool {
+        node.stat.ephemeral_owner == self.client().session_id().0
     }
 
     /// Classifies the error of a request on this session.

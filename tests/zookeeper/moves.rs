@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use leasehold::core::backend::{Extension, Release, Renewal};
+use leasehold::core::backend::{Attempt, Extension, Release, Renewal};
 use leasehold::core::{Lease, LockAdmin as _, Ttl, Whom};
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockRequest, LostReason};
 use lock_testkit::{LeaseExt as _, Mode, Proxy, eventually};
+use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::servers::one_member;
-use crate::support::{LIMIT, MINUTE, client, fresh_name};
+use crate::servers::{SHORT_TTL, one_member};
+use crate::support::{LIMIT, MINUTE, client, fresh_name, patient};
 
 const TTL: Duration = Duration::from_secs(20);
 
@@ -98,6 +99,82 @@ async fn c19_a_late_move_whose_caller_has_left_costs_no_hold() {
         assert_eq!(left.expect("an answer"), Release::Released);
         assert!(hold.nodes().await.is_empty());
     }
+}
+
+/// C36: an extension without an answer ends no hold of a client that has attached the lease since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c36_an_extension_without_an_answer_ends_no_hold_of_another_client() {
+    let hold = Hold::new().await;
+    let url = one_member().await.url();
+    let first = ZooKeeperBackend::connect(&url).await.expect("a connection");
+    let second = ZooKeeperBackend::connect(&url).await.expect("a connection");
+    let for_ttl = |lease: &Lease, ttl| [Renewal::new(lease, Ttl::new(ttl).expect("a TTL"))];
+    let longer = SHORT_TTL + Duration::from_secs(2);
+    let until_later = longer + Duration::from_secs(1);
+    let lease = async |ttl| {
+        let request = LockRequest::new(fresh_name()).ttl(ttl);
+        first.acquire_lease(&request).await.expect("a free lock")
+    };
+    // These open the sessions, so that the extension below only has to move the node.
+    let (_, later) = (lease(longer).await, lease(until_later).await);
+    let attached = first.extend(&for_ttl(&hold.lease, SHORT_TTL)).await.pop();
+    assert_eq!(attached.expect("one answer").expect("an answer"), Extension::Extended(SHORT_TTL));
+    assert!(first.extend(&for_ttl(&hold.lease, longer)).now_or_never().is_none(), "it asks");
+    let extended = first.extend(&for_ttl(&later, until_later)).await.pop().expect("one answer");
+    assert_eq!(extended.expect("an answer"), Extension::Extended(until_later));
+    for after in ["before the first client's hold ends", "after it"] {
+        let extended = second.extend(&hold.longer()).await.pop().expect("one answer");
+        assert_eq!(extended.expect("an answer"), Extension::Extended(MINUTE), "{after}");
+        // The first client looks after both of its holds, in the order of their ends.
+        let later = format!("/leasehold/locks/{}", later.name());
+        eventually("the first client ends its later hold", LIMIT, async || {
+            hold.operator.list_children(&later).await.is_ok_and(|nodes| nodes.is_empty())
+        })
+        .await;
+    }
+}
+
+/// C16: a repeated acquire on another session finds its own grant, which outlasts the former session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_repeat_on_another_session_takes_its_grant_along() {
+    let (url, name) = (one_member().await.url(), fresh_name());
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (runtime, claim) = (runtime.expect("a runtime"), patient(&name).claim().expect("good"));
+    let operator = Client::connect(&url["zookeeper://".len()..]).await.expect("a connection");
+    let session = async || {
+        let lock = format!("/leasehold/locks/{name}");
+        let nodes = operator.list_children(&lock).await.expect("the lock's node");
+        let [node] = &nodes[..] else { panic!("one claim") };
+        let stat = operator.check_stat(&format!("{lock}/{node}")).await.expect("an answer");
+        stat.expect("its node").ephemeral_owner
+    };
+    let granted = {
+        let claim = claim.clone();
+        runtime.spawn(async move {
+            let backend = ZooKeeperBackend::connect(&url).await.expect("a connection");
+            let attempt = backend.acquire(&claim, None).await;
+            (backend, attempt)
+        })
+    };
+    let (backend, attempt) = granted.await.expect("no panic");
+    let Ok(Attempt::Granted(first)) = attempt else { panic!("{attempt:?}") };
+    let before = session().await;
+    // The session ends for the client, and goes on at the server.
+    runtime.shutdown_background();
+    let mut again = None;
+    eventually("it is granted again", LIMIT, async || {
+        again = backend.acquire(&claim, None).await.ok();
+        again.is_some()
+    })
+    .await;
+    let Some(Attempt::Granted(again)) = again else { panic!("{again:?}") };
+    assert_eq!(again.token, first.token);
+    assert_ne!(session().await, before, "its node is to be on a session that goes on");
+    // The session for releases has ended too.
+    eventually("it is released", LIMIT, async || {
+        backend.release(&claim.name, claim.owner).await.is_ok_and(|left| left == Release::Released)
+    })
+    .await;
 }
 
 /// C8: a move whose answer is late is no eviction, and an eviction after the move is noticed.
