@@ -78,6 +78,11 @@ impl Store {
         if read(last).await?.is_none() {
             return Ok(nearest);
         }
+        // All claims before ours hold, so their names tell the number of taken slots.
+        let taken: u32 = before.iter().map(|entry| u32::from(entry.kind.slots())).sum();
+        if taken + u32::from(permits.taken()) > u32::from(permits.of()) {
+            return Ok(Standing::Full);
+        }
         let slots = try_join_all(before.iter().map(read)).await?;
         let Some(slots) = slots.into_iter().collect::<Option<Vec<_>>>() else { return Ok(nearest) };
         let held = before.iter().zip(&slots).map(|(entry, slots)| (entry.kind, slots));

@@ -77,6 +77,27 @@ impl Store {
         let turn = Turn { claim, session, node, before, first, unclaimed, queue };
         tokio::spawn(turn.comes(Arc::downgrade(self), waiter.clone()))
     }
+
+    /// Returns the place of the first claim that waits for permits: those before it hold (C34). A claim of another kind
+    /// has its turn if it is the first of all.
+    async fn first_waiter(
+        &self,
+        session: &Session,
+        lock: &str,
+        front: &[&Entry],
+    ) -> Result<usize, BackendError> {
+        let (mut low, mut high) = (0, front.len());
+        while let Some(entry) = front.get(usize::midpoint(low, high)).filter(|_| low < high)
+            && entry.kind.slots() > 0
+        {
+            let path = format!("{lock}/{}", entry.child);
+            match self.find(session, &path).await?.is_some_and(|found| found.waits()) {
+                true => high = usize::midpoint(low, high),
+                false => low = usize::midpoint(low, high) + 1,
+            }
+        }
+        Ok(low)
+    }
 }
 
 impl Turn {
@@ -175,8 +196,7 @@ impl Turn {
         let Some(Entry { child, .. }) = queue.entries().get(place) else { return Ok(false) };
         let needs_slots = self.claim.kind.slots() > 0;
         if self.before.as_ref().is_some_and(|before| before.child.as_ref() == Some(child)) {
-            let at = if needs_slots { place } else { 0 };
-            return Ok(!self.overtakes(store, lock, queue, at).await?);
+            return Ok(!self.overtakes(store, lock, queue, place).await?);
         }
         let (client, path) = (self.session.client(), format!("{lock}/{child}"));
         let watched = match needs_slots {
@@ -193,18 +213,19 @@ impl Turn {
         Ok(true)
     }
 
-    /// Deletes this claim's node if its turn has come and it does not hold for a while (C28), unless the node was
-    /// written since. Returns true if the queue has changed; the next look notices an error.
+    /// Deletes the node of the first waiter, of the claims up to `place`, if its turn has come and it does not hold for
+    /// a while (C28), unless the node was written since. Returns true if the queue has changed; the next look notices
+    /// an error.
     async fn overtakes(
         &mut self,
         store: &Store,
         lock: &str,
         queue: &Queue,
-        at: usize,
+        place: usize,
     ) -> Result<bool, BackendError> {
-        let Some(entry) = queue.entries().get(at).filter(|_| at < queue.front()) else {
-            return Ok(false);
-        };
+        let front: Vec<_> = queue.entries().iter().take(queue.front().min(place + 1)).collect();
+        let at = store.first_waiter(&self.session, lock, &front).await?;
+        let Some(entry) = front.get(at) else { return Ok(false) };
         let path = format!("{lock}/{}", entry.child);
         let Some(found) = store.find(&self.session, &path).await? else { return Ok(true) };
         let is_unclaimed = found.waits()

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::core::{BackendError, Lease};
 use leasehold::zookeeper::ZooKeeperBackend;
-use leasehold::{DistributedLock, LockClient, LockRequest, connect};
+use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
 use lock_testkit::ZooKeeperServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
@@ -54,19 +54,36 @@ async fn c28_a_hold_whose_client_died_ends_with_its_session() {
 /// the waiters behind them keep their order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c28_a_dead_waiter_costs_the_bound_and_not_its_session() {
-    let (url, name) = (one_member().await.url(), fresh_name());
-    let holder = client(&url).await;
-    let guard = held(&holder, &name).await;
+    let name = fresh_name();
+    let guard = held(&client(&one_member().await.url()).await, &name).await;
+    two_of_four_waiters_die(guard, &patient(&name)).await;
+}
+
+/// C28: so are waiters for permits, also while another hold goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_dead_waiters_for_permits_cost_the_bound_and_not_their_sessions() {
+    let (holder, name) = (client(&one_member().await.url()).await, fresh_name());
+    let permit = patient(&name).permits(1, 2);
+    let beside = holder.acquire(permit.clone()).await.expect("a free permit");
+    let guard = holder.acquire(permit.clone()).await.expect("a free permit");
+    two_of_four_waiters_die(guard, &permit).await;
+    released(beside).await;
+}
+
+/// Lets four clients wait for the lock of `guard`. The first two die, and the others are served in time.
+async fn two_of_four_waiters_die(guard: LockGuard, request: &LockRequest) {
+    let url = one_member().await.url();
+    let (observer, name) = (client(&url).await, guard.name().as_str().to_owned());
     let (runtime, mut clients, mut waiting) = (runtime(), Vec::new(), Vec::new());
     for count in 1..=4 {
-        let (client, request) = (client(&url).await, patient(&name));
+        let (client, request) = (client(&url).await, request.clone());
         clients.push(client.clone());
         let waits = async move { client.acquire(request).await };
         match count {
             1 | 2 => drop(runtime.spawn(waits)),
             _ => waiting.push(tokio::spawn(waits)),
         }
-        until_waiting(&holder, &name, count).await;
+        until_waiting(&observer, &name, count).await;
     }
     runtime.shutdown_background();
     let (last, next) = (waiting.pop().expect("two"), waiting.pop().expect("two"));
