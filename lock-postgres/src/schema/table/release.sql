@@ -116,6 +116,7 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
 DECLARE
     me uuid;
     ended record;
+    waits boolean := false;
 BEGIN
     PERFORM "@schema@"."@table@_v1_enter"(lock_name);
     INSERT INTO "@schema@"."@table@_withdrawn" (owner, forget_at)
@@ -127,7 +128,12 @@ BEGIN
         SELECT * INTO ended FROM "@schema@"."@table@_v1_release"(lock_name, me, clock_limit);
         PERFORM pg_notify(t.channel, t.message)
             FROM unnest(ended.channels, ended.messages) t (channel, message);
+        waits := waits OR current_setting('synchronous_commit') <> 'off';
     END LOOP;
+    IF waits THEN
+        -- A later claim has told the commit not to wait for the disk, but an earlier one has let in a waiter.
+        PERFORM "@schema@"."@table@_v1_durably"();
+    END IF;
     -- Clears expired marks and waiters of other locks too, except rows that are locked. This comes last, because
     -- it locks rows of other locks: two withdrawals that then waited for each other's lock would deadlock.
     DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (

@@ -81,8 +81,8 @@ BEGIN
     END LOOP;
     IF is_one_granted THEN
         PERFORM "@schema@"."@table@_v1_durably"();
-    ELSIF new_ones IS NULL THEN
-        -- Nothing was written that must be on disk.
+    ELSIF new_ones IS NULL AND NOT in_order THEN
+        -- Nothing was written that must be on disk. With `in_order` a waiter may have been let in.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
 END
