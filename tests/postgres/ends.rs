@@ -382,3 +382,43 @@ async fn c30_a_waiter_delays_no_statement_of_the_application() {
     released(served(waiting).await).await;
     assert!(!server.log().contains("on advisory lock"), "{}", server.log());
 }
+
+/// C8: a waiter whose TTL is shorter than the pause between its looks is still bound to its session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_short_hold_that_was_waited_for_is_not_lost_at_once() {
+    let (server, short) = (shared().await, Duration::from_millis(300));
+    let other = client(&server.url()).await;
+    for _ in 0..3 {
+        let (name, waiter) = (fresh_name(), ends(&server.url()).await);
+        let guard = held(&other, &name).await;
+        let waiting = queued(&waiter, &other, patient(&name).ttl(short), &name).await;
+        tokio::time::sleep(short + short / 6).await;
+        // The session forgets expired owners before its map grows.
+        let others = join_all((0..8).map(async |_| held(&waiter, &fresh_name()).await)).await;
+        released(guard).await;
+        let guard = served(waiting).await;
+        // On a busy machine it may expire.
+        let lost = timeout(short / 2, guard.lost()).await;
+        assert!(!matches!(lost, Ok(LostReason::Disconnected)), "{lost:?}");
+        drop((guard, others));
+    }
+}
+
+/// C10, C38: an attached shared lease ends with the connection of the client that extends it, as an exclusive one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c10_an_attached_reader_ends_with_the_connection_that_extends_it() {
+    let server = PostgresServer::start().await;
+    let taker = PostgresBackend::connect(&server.url()).await.expect("a connection");
+    let (attacher, next) = (ends(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let request = patient(&name).shared().ttl(MINUTE);
+    let lease = taker.acquire_lease(&request).await.expect("a free lock");
+    let _guard = attacher.attach(lease).await.expect("still held");
+    let bound = "SELECT count(*) FROM leasehold.locks_holders WHERE session IS NOT NULL";
+    assert_eq!(number(&server, bound), 1);
+    server.psql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'");
+    let ended = Instant::now();
+    turn(&next, &name).await;
+    let took = ended.elapsed();
+    assert!(took < GRACE + LOOK * 2 + SLACK, "freed after {took:?}");
+}

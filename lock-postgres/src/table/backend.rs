@@ -49,7 +49,7 @@ pub struct PostgresBackend {
     push: Option<Arc<Notifications<Listener>>>,
     /// Session with which holds end, if they end with the client's connection.
     presence: Option<Arc<Presence>>,
-    acquires: Arc<Batches<Claim, Attempt>>,
+    acquires: Arc<Batches<(Claim, Option<i64>), Attempt>>,
     releases: Arc<Batches<(LockName, OwnerId), Release>>,
 }
 
@@ -249,8 +249,9 @@ impl DistributedLock for PostgresBackend {
         let attempt = match claim.kind {
             Kind::Exclusive => {
                 let server = self.server.clone();
-                let together = move |claims| acquire_together(server, key, claims).boxed();
-                self.acquires.ask(claim.name.as_str(), || claim.clone(), alone, together).await?
+                let together = |claims| acquire_together(server, claims).boxed();
+                let own = || (claim.clone(), key);
+                self.acquires.ask(claim.name.as_str(), own, alone, together).await?
             }
             _ => alone.await?,
         };
@@ -318,12 +319,17 @@ impl DistributedLock for PostgresBackend {
     }
 }
 
-/// Requests an exclusive hold of several locks, each for another caller.
+/// Requests an exclusive hold of several locks, each for another caller, with the key of the caller's session.
 async fn acquire_together(
     server: Server,
-    session: Option<i64>,
-    claims: Vec<Claim>,
+    claims: Vec<(Claim, Option<i64>)>,
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
+    let (claims, keys): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
+    let session = keys.first().copied().flatten();
+    if keys.iter().any(|key| *key != session) {
+        // P2: a hold ends with the session that its caller watches. Each caller asks alone.
+        return Ok(claims.iter().map(|_| None).collect());
+    }
     let call = call_for_all(&server, &claims, Kind::Exclusive, InOrder(false), session);
     answers::granted_together(&claims, &server.rows(&call).await?)
 }

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, LostReason, Outcome, OwnerId, Ttl};
 use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{AssertSqlSafe, Connection, Error, Executor};
@@ -117,7 +118,8 @@ impl Session {
         if owners.len() == owners.capacity() {
             owners.retain(|_, ends_at| *ends_at > now);
         }
-        owners.insert(owner, now + ttl.as_duration());
+        // The hold of a waiter with a short TTL is pushed later than its TTL after the last request.
+        owners.insert(owner, now + ttl.as_duration().max(WAITER_LIVENESS));
     }
 
     fn owners(&self) -> MutexGuard<'_, HashMap<OwnerId, Instant>> {

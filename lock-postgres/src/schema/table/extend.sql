@@ -23,6 +23,11 @@ BEGIN
             WHERE g.name = names[i] AND g.token = tokens[i] AND g.owner = owners[i]
                 AND g.expires_at > clock_timestamp();
         IF NOT FOUND THEN
+            -- A claim looks for ended sessions only if the row of the lock names one.
+            UPDATE "@schema@"."@table@_grants" g SET session = my_session
+                WHERE g.name = names[i] AND g.session IS NULL AND my_session IS NOT NULL
+                    AND EXISTS (SELECT FROM "@schema@"."@table@_holders" h
+                        WHERE h.owner = owners[i] AND h.name = names[i] AND h.token = tokens[i]);
             UPDATE "@schema@"."@table@_holders" h
                 SET expires_at = greatest(
                     h.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
