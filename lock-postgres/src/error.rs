@@ -18,8 +18,8 @@ const SESSION_GONE: &str = "LH005";
 pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby, or default_transaction_read_only is on for \
     this user or database";
 
-/// Code for a full queue of notifications.
-const QUEUE_FULL: &str = "54000";
+/// Code of a limit: in requests for locks that of the queue of notifications.
+pub(crate) const LIMIT_EXCEEDED: &str = "54000";
 
 /// A failed request, and how far it came.
 pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
@@ -101,7 +101,7 @@ fn classify_answer(error: Error) -> BackendError {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
         // The release may have been committed before its message was refused.
-        _ if code == QUEUE_FULL || ["08", "58", "XX"].iter().any(|of| code.starts_with(of)) => {
+        _ if code == LIMIT_EXCEEDED || ["08", "58", "XX"].iter().any(|of| code.starts_with(of)) => {
             BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
         }
         _ => BackendError::permanent(BACKEND, outcome, context, source(error)),
@@ -127,7 +127,7 @@ fn meaning(code: &str) -> &'static str {
             "the schema of the locks is missing or of another format: run what `leasehold schema postgres` of \
              the newest version in use prints, and use that version"
         }
-        QUEUE_FULL => {
+        LIMIT_EXCEEDED => {
             "the server has no room for messages: a session that listens does not read them"
         }
         "22021" | "22P05" => "the database cannot hold this name: its encoding should be UTF8",
@@ -141,7 +141,7 @@ fn meaning(code: &str) -> &'static str {
 }
 
 /// Returns the error's text without its details, in which the server shows values of a row.
-fn source(error: Error) -> BoxError {
+pub(crate) fn source(error: Error) -> BoxError {
     match &error {
         Error::Database(database) => {
             let code = database.code().unwrap_or_default();

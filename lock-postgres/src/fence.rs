@@ -3,10 +3,12 @@
 use std::fmt;
 
 use async_trait::async_trait;
-use lock_core::{Fence, FenceError, FencingToken};
+use lock_core::{BackendError, Fence, FenceError, FencingToken, Outcome};
 use sqlx::{Error, Executor, PgConnection, Row};
 
-use crate::error::{RequestError, STALE, classify, code_of, unreadable};
+use crate::error::{
+    BACKEND, LIMIT_EXCEEDED, RequestError, STALE, classify, code_of, source, unreadable,
+};
 use crate::reply;
 use crate::server::Server;
 use crate::sql::Call;
@@ -45,6 +47,9 @@ impl PostgresFence {
     /// If it passes, nobody else passes this fence until the transaction ends; the mark and the caller's writes
     /// are committed together. If it does not pass, the server has failed the transaction: nothing of it can be
     /// committed, even if the caller ignores this error.
+    ///
+    /// Call it in the outermost transaction. A savepoint that is rolled back takes the refusal, or the mark, with
+    /// it, and the transaction goes on without a fence.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen.
@@ -98,7 +103,14 @@ fn classify_refusal(token: FencingToken, error: RequestError) -> FenceError {
     {
         return FenceError::stale(token, seen);
     }
-    FenceError::Backend(classify(error))
+    let is_too_long = code_of(&error).as_deref() == Some(LIMIT_EXCEEDED);
+    match error {
+        RequestError::Execute(error) if is_too_long => {
+            let context = "the name of the fence's resource is too long for an index of the server";
+            BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error)).into()
+        }
+        error => FenceError::Backend(classify(error)),
+    }
 }
 
 impl fmt::Debug for PostgresFence {

@@ -102,3 +102,16 @@ async fn c24_the_fence_by_sql_changes_no_row_for_a_stale_token() {
     }
     assert_eq!(server.psql("SELECT token FROM fences").trim(), "35");
 }
+
+/// C15: a name beyond what the server's index takes is refused as what it is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_resource_with_a_long_name_is_refused_by_name() {
+    let (server, token) = (shared().await, FencingToken::new(1).expect("a token"));
+    let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
+    let long: String = (0..300).map(|_| fresh_name()).collect();
+    let FenceError::Backend(refused) = lock.fence(long).advance(token).await.expect_err("too long")
+    else {
+        panic!("no token was seen");
+    };
+    assert!(!refused.is_transient() && refused.to_string().contains("too long"), "{refused}");
+}
