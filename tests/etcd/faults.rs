@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LockError, LockRequest, LostReason, Wait};
+use leasehold::{LockError, LockRequest, LostReason, Outcome, Wait};
 use lock_testkit::{EtcdCluster, EtcdServer, Mode, Proxy, eventually};
 use tokio::time::timeout;
 
@@ -217,6 +217,8 @@ async fn a_server_without_space_says_so_and_takes_no_lock() {
     let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(source.to_string().contains("space"), "{source}");
+    // C15: the request that crosses the quota is carried out, and refused only then.
+    assert_eq!(source.outcome(), Outcome::Unknown);
     released(guard).await;
     let findings = client.admin().doctor().await.expect("an answer");
     assert!(findings.iter().any(|finding| finding.to_string().contains("NOSPACE")), "{findings:?}");
