@@ -89,6 +89,7 @@ impl Directory {
         caller: &Caller,
     ) -> Result<Attempt, BackendError> {
         let file = LockedFile::create(&self.state_file(&claim.name), LockTimeout::new())?;
+        // Only now, since a withdrawal may have come while the file was locked.
         caller.check()?;
         self.refuse_withdrawn(claim)?;
         let mut lock = Lock::of(&claim.name, file, self.machine.now())?;
@@ -177,7 +178,13 @@ impl Directory {
     fn remove_if_unused(&self, path: PathBuf) -> Result<(), BackendError> {
         let state_file = StateFile { path, of: StateOf::UnknownLock };
         let Some(file) = LockedFile::find(&state_file, LockTimeout::new())? else { return Ok(()) };
-        let Some(record) = file.value().and_then(Record::decode) else { return Ok(()) };
+        let Some(record) = file.value().and_then(Record::decode) else {
+            if file.is_empty() {
+                // Created by a request that was given up before it wrote.
+                _ = std::fs::remove_file(&state_file.path);
+            }
+            return Ok(());
+        };
         let is_its_own = self.path_of(&record.name) == state_file.path;
         let lock = Lock::recorded(record, file, self.machine.now())?;
         if is_its_own && lock.is_forgettable()? {

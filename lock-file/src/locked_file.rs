@@ -114,6 +114,11 @@ impl LockedFile {
         self.version.as_ref().map(|version| &*version.payload)
     }
 
+    /// Returns true if nothing was ever written.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
     /// Returns the file, as messages name it.
     pub(crate) fn state_file(&self) -> &StateFile {
         &self.state_file
@@ -217,7 +222,7 @@ fn lock_current(
         let file = state_file.open(creation).map_err(OpenError::Open)?;
         lock(&file, timeout)?;
         let metadata = file.metadata().map_err(OpenError::Lock)?;
-        if !platform::is_deleted(&metadata) {
+        if platform::is_at(&metadata, &state_file.path) {
             return Ok(Locked { file, length: metadata.len(), turn });
         }
     }
@@ -235,5 +240,42 @@ fn lock(file: &File, timeout: LockTimeout) -> Result<(), OpenError> {
             Err(TryLockError::WouldBlock) => thread::sleep(pause),
         }
         pause = LONGEST_PAUSE.min(pause * 2);
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_os = "linux")]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+    use crate::state_file::StateOf;
+
+    /// Returns how often this process has opened a file.
+    fn opened(path: &Path) -> usize {
+        let open = fs::read_dir("/proc/self/fd").expect("its files").flatten();
+        open.filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == path)).count()
+    }
+
+    /// P2: a backup of hard links keeps a name of each file that is swept.
+    #[test]
+    fn p2_a_removed_file_that_has_another_name_is_no_lock() {
+        let home = tempfile::tempdir().expect("a directory");
+        let path = home.path().join("a");
+        let outside = File::create(&path).expect("made");
+        outside.lock().expect("locked");
+        let state_file = StateFile { path: path.clone(), of: StateOf::UnknownLock };
+        let waiting = thread::spawn(move || {
+            let locked = LockedFile::create(&state_file, LockTimeout::with_disk()).expect("locked");
+            platform::is_at(&locked.file.metadata().expect("an answer"), &state_file.path)
+        });
+        while opened(&path) < 2 {
+            thread::sleep(FIRST_PAUSE);
+        }
+        fs::hard_link(&path, home.path().join("backup")).expect("linked");
+        fs::remove_file(&path).expect("removed");
+        outside.unlock().expect("unlocked");
+        assert!(waiting.join().expect("no panic"), "others open another file");
     }
 }

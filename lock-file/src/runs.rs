@@ -120,10 +120,12 @@ impl Runs {
     pub(crate) fn all(&self, now: &Now) -> Vec<RecordedRun> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
         let files = entries.flatten().map(|entry| entry.path());
-        files
-            .filter_map(|path| self.read_whole(path))
-            .filter_map(|text| recorded(&text, now))
-            .collect()
+        let recorded = |path: PathBuf| {
+            let run = recorded(&self.read_whole(path.clone())?, now)?;
+            // A process that was killed leaves a file that was never put in place.
+            (self.path_of(&run.occurrence) == path).then_some(run)
+        };
+        files.filter_map(recorded).collect()
     }
 
     fn read_whole(&self, path: PathBuf) -> Option<String> {

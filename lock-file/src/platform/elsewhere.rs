@@ -58,8 +58,8 @@ pub(crate) fn open_anywhere(path: &Path, creation: Creation) -> io::Result<File>
     options.read(true).write(true).create(creation == Creation::Create).open(path)
 }
 
-pub(crate) fn is_deleted(_file: &Metadata) -> bool {
-    false
+pub(crate) fn is_at(_file: &Metadata, _path: &Path) -> bool {
+    true
 }
 
 pub(crate) fn foreign_file_system(_path: &Path) -> io::Result<Option<String>> {

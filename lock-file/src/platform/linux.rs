@@ -1,7 +1,7 @@
 //! Facts of Linux alone: the boot, the uptime, rights, and the mount of a path.
 
 use std::ffi::OsStr;
-use std::fs::{DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -217,9 +217,10 @@ fn refused(why: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, why.into())
 }
 
-/// Returns true if an open file has no name any more.
-pub(crate) fn is_deleted(file: &Metadata) -> bool {
-    file.nlink() == 0
+/// Returns true if an open file is the one at this path. A file that was removed may still have other names.
+pub(crate) fn is_at(file: &Metadata, path: &Path) -> bool {
+    let found = fs::symlink_metadata(path);
+    found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
 /// Returns the kind of a path's file system; `None` if it is known to belong to one machine.

@@ -285,3 +285,18 @@ fn a_runtime_that_shuts_down_is_a_transient_error() {
     };
     assert!(error.is_transient() && error.outcome() == Outcome::Unknown);
 }
+
+/// R1: a try that was given up before it wrote leaves a file that is empty, and is swept as well.
+#[tokio::test]
+async fn r1_the_file_of_a_try_that_was_given_up_is_removed() {
+    let (home, lock) = home();
+    let claim = claim("given-up");
+    lock.withdraw(&claim.name, &[claim.owner]).await.expect("withdrawn");
+    lock.acquire(&claim, None).await.expect_err("withdrawn");
+    let path = only_file(&home);
+    let file = File::options().write(true).open(&path).expect("opens");
+    let eight_days = Duration::from_secs(8 * 24 * 3600);
+    file.set_modified(std::time::SystemTime::now() - eight_days).expect("an old file");
+    (0..16).for_each(|digit| lock.directory.sweep(digit));
+    assert!(!path.exists(), "an empty file stays for ever");
+}

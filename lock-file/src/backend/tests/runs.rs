@@ -77,3 +77,17 @@ async fn c42_what_is_no_record_is_named() {
         assert!(refused.to_string().contains(&file.display().to_string()), "{refused}");
     }
 }
+
+/// C42: a process that is killed before it puts its record in place has recorded nothing.
+#[tokio::test]
+async fn c42_a_record_that_was_never_put_in_place_is_not_listed() {
+    let (home, lock) = home();
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    let record = recorded_for(Duration::from_secs(60), "a", held.owner, token, "x");
+    lock.record(&record).await.expect("an answer");
+    let file = files(&home).pop().expect("a record");
+    fs::rename(&file, file.with_file_name(".leasehold-0123456789abcdef.tmp")).expect("renamed");
+    let runs = lock.runs(&held.name).await.expect("an answer");
+    assert!(runs.is_empty(), "{runs:?}");
+}
