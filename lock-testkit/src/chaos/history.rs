@@ -212,7 +212,7 @@ impl Reader {
         let [name, what, token, value] = of else { return None };
         let act = match *what {
             "advance" => Act::Advance(token.parse().ok()?),
-            "read" => Act::Read,
+            "read" => Act::Read(token.parse().ok()?),
             _ => Act::Write(token.parse().ok()?, value.parse().ok()?),
         };
         let all = self.history.operations.entry((*name).to_owned()).or_default();
@@ -226,7 +226,7 @@ impl Reader {
         let (name, place) = self.operations.get(key)?;
         let operation = &mut self.history.operations.get_mut(name)?[*place];
         operation.returned = match (outcome, operation.act) {
-            ("ok", Act::Read) => Some((at, OperationOutcome::Value(value.parse().ok()?))),
+            ("ok", Act::Read(_)) => Some((at, OperationOutcome::Value(value.parse().ok()?))),
             ("ok", _) => Some((at, OperationOutcome::Done)),
             ("stale", _) => Some((at, OperationOutcome::Stale)),
             ("never", _) => Some((at, OperationOutcome::Never)),

@@ -18,7 +18,8 @@ pub(super) struct Operation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
     Advance(u64),
-    Read,
+    /// Also with a token, since a store may refuse a read like a write.
+    Read(u64),
     Write(u64, u64),
 }
 
@@ -41,7 +42,7 @@ struct Register {
 impl Register {
     fn apply(self, act: Act) -> (Self, OperationOutcome) {
         match act {
-            Act::Read => (self, OperationOutcome::Value(self.value)),
+            Act::Read(_) => (self, OperationOutcome::Value(self.value)),
             Act::Advance(token) | Act::Write(token, _) if token < self.seen => {
                 (self, OperationOutcome::Stale)
             }
@@ -63,10 +64,11 @@ impl Way {
     /// Returns the course in which `operation` takes effect next, if its outcome agrees with the reported one.
     fn with(&self, number: usize, operation: &Operation) -> Option<Self> {
         let (register, outcome) = self.register.apply(operation.act);
-        match operation.returned {
-            Some((_, told)) if told != outcome => return None,
+        match (operation.act, operation.returned) {
+            (Act::Read(token), Some((_, OperationOutcome::Stale))) if token < register.seen => {}
+            (_, Some((_, told))) if told != outcome => return None,
             // An operation without an effect need not have happened.
-            None if register == self.register => return None,
+            (_, None) if register == self.register => return None,
             _ => {}
         }
         let mut applied = self.applied.clone();
@@ -91,7 +93,7 @@ pub(super) fn explain(all: &[Operation]) -> Result<usize, usize> {
     let counts = |operation: &Operation| {
         !matches!(
             (operation.act, operation.returned),
-            (Act::Read, None) | (_, Some((_, OperationOutcome::Never)))
+            (Act::Read(_), None) | (_, Some((_, OperationOutcome::Never)))
         )
     };
     let mut events: Vec<(u64, bool, usize)> = Vec::new();
@@ -157,10 +159,10 @@ mod tests {
     fn what_one_register_shows_is_explained() {
         let all = [
             operation(Act::Advance(1), 0, Some((1, OperationOutcome::Done))),
-            operation(Act::Read, 2, Some((3, OperationOutcome::Value(0)))),
+            operation(Act::Read(1), 2, Some((3, OperationOutcome::Value(0)))),
             operation(Act::Advance(2), 3, Some((6, OperationOutcome::Done))),
             operation(Act::Write(1, 1), 4, Some((5, OperationOutcome::Done))),
-            operation(Act::Read, 6, Some((7, OperationOutcome::Value(1)))),
+            operation(Act::Read(1), 6, Some((7, OperationOutcome::Value(1)))),
             operation(Act::Write(1, 9), 8, Some((9, OperationOutcome::Stale))),
         ];
         assert!(explain(&all).is_ok());
@@ -180,7 +182,7 @@ mod tests {
     fn s8_an_unknown_outcome_may_come_later_or_never() {
         let write = operation(Act::Write(1, 1), 0, None);
         let read =
-            |value, at| operation(Act::Read, at, Some((at + 1, OperationOutcome::Value(value))));
+            |value, at| operation(Act::Read(1), at, Some((at + 1, OperationOutcome::Value(value))));
         assert!(explain(&[write.clone(), read(0, 5), read(1, 7)]).is_ok());
         assert!(explain(&[write.clone(), read(0, 5), read(0, 7)]).is_ok());
         assert_eq!(explain(&[write, read(1, 5), read(0, 7)]), Err(2));
@@ -190,8 +192,18 @@ mod tests {
     fn s8_a_write_that_certainly_was_not_applied_is_never_read() {
         let write = operation(Act::Write(1, 1), 0, Some((1, OperationOutcome::Never)));
         assert_eq!(
-            explain(&[write, operation(Act::Read, 2, Some((3, OperationOutcome::Value(1))))]),
+            explain(&[write, operation(Act::Read(1), 2, Some((3, OperationOutcome::Value(1))))]),
             Err(1)
         );
+    }
+
+    /// Redis refuses the read of an earlier holder, and a file does not.
+    #[test]
+    fn s4_a_read_below_the_fence_may_be_refused_and_no_other() {
+        let refused = Some((3, OperationOutcome::Stale));
+        let read = |token| operation(Act::Read(token), 2, refused);
+        let advanced = operation(Act::Advance(2), 0, Some((1, OperationOutcome::Done)));
+        assert!(explain(&[advanced.clone(), read(1)]).is_ok());
+        assert_eq!(explain(&[advanced, read(2)]), Err(1));
     }
 }
