@@ -191,4 +191,15 @@ mod tests {
         asks(two.turn().now_or_never()).busy(Contention::unknown());
         assert!(is_busy(three.turn().now_or_never()));
     }
+
+    /// A thread that drops its try frees the entry's turns after the try has been counted.
+    #[test]
+    fn r1_the_last_try_takes_its_entry_along_while_another_thread_frees_its_turns() {
+        let tries = Tries::default();
+        let one = tries.begin(&name());
+        let freed_later = one.turns.clone();
+        drop(one);
+        assert!(locked(&tries.names).is_empty(), "something is left");
+        drop(freed_later);
+    }
 }
