@@ -116,8 +116,10 @@ impl Ask<'_> {
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         match (self.standing(queue, at).await?, waiter) {
-            (Standing::Fits(_), _) if is_held => self.granted(node),
-            (Standing::Fits(slots), _) => self.claim(Node { slots, ..node }).await,
+            (Standing::Fits(_), _) if is_held => self.granted(node).map(Attempt::Granted),
+            (Standing::Fits(slots), _) => {
+                self.claim(Node { slots, ..node }).await.map(Attempt::Granted)
+            }
             (Standing::Conflicts(of), _) => {
                 self.store.delete(&self.session, &node.path).await?;
                 self.store.claims.forget(self.claim.owner);
@@ -125,8 +127,7 @@ impl Ask<'_> {
             }
             (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
                 if is_held {
-                    let text = self.text(false, Slots::NONE, Token::Of(node.token));
-                    self.write(&node.path, &text).await?;
+                    self.write(&node, false).await?;
                 }
                 self.wait(queue, at, node, waiter).await
             }
@@ -271,7 +272,7 @@ impl Ask<'_> {
         let checked = check.add_check_version(&node.path, -1);
         checked.map_err(|error| self.session.failed(error))?;
         match check.commit().await {
-            Ok(_) => self.granted(node),
+            Ok(_) => self.granted(node).map(Attempt::Granted),
             Err(MultiWriteError::OperationFailed { .. }) => Err(overtaken("the claim was ended")),
             Err(error) => Err(self.session.failed(error)),
         }
@@ -295,26 +296,29 @@ impl Ask<'_> {
     }
 
     /// Writes that the claim holds, which makes it a hold: its turn has come.
-    pub(crate) async fn claim(&self, node: Node) -> Result<Attempt, BackendError> {
-        let text = self.text(true, node.slots.clone(), Token::Of(node.token));
-        self.write(&node.path, &text).await?;
+    pub(crate) async fn claim(&self, node: Node) -> Result<Grant, BackendError> {
+        self.write(&node, true).await?;
         self.granted(node)
     }
 
-    async fn write(&self, path: &str, text: &str) -> Result<(), BackendError> {
-        match self.session.client().set_data(path, text.as_bytes(), None).await {
+    /// Writes into the claim's node that it holds, or that it waits.
+    pub(crate) async fn write(&self, node: &Node, is_held: bool) -> Result<(), BackendError> {
+        let slots = if is_held { node.slots.clone() } else { Slots::NONE };
+        let text = self.text(is_held, slots, Token::Of(node.token));
+        match self.session.client().set_data(&node.path, text.as_bytes(), None).await {
             Ok(_) => Ok(()),
             Err(Error::NoNode) => Err(overtaken("the claim was ended")),
             Err(error) => Err(self.session.failed(error)),
         }
     }
 
-    fn granted(&self, node: Node) -> Result<Attempt, BackendError> {
+    /// Notes that the claim holds, as its node says.
+    pub(crate) fn granted(&self, node: Node) -> Result<Grant, BackendError> {
         let ttl = self.claim.ttl.as_duration().min(self.session.longest_ttl());
         let grant = Grant::new(node.token, ttl).at(self.store.time(self.asked));
         let grant = grant.with_slots(node.slots.clone());
         self.store.claims.held(self.claim.owner, &self.session, node, ttl)?;
-        Ok(Attempt::Granted(grant))
+        Ok(grant)
     }
 
     async fn wait(

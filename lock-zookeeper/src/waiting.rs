@@ -12,11 +12,12 @@
 //! for a while, its client has died or is cut off, and a waiter behind it deletes the node. Nobody believes in a
 //! hold that is not written, so this is never too early; it costs a slow client only its place.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use lock_core::backend::{Attempt, Claim, FALLBACK_POLL, Grant, WaiterHandle};
+use lock_core::backend::{Claim, FALLBACK_POLL, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -45,12 +46,16 @@ struct Turn {
     unclaimed: Option<(String, Moment)>,
     /// The queue as it was read when the claim took its place, until the first look.
     queue: Option<Queue>,
+    /// True if the first claim, the only one before ours, has ended or moved since the last look.
+    is_next: bool,
 }
 
 /// The watched node, which must end before our turn.
 struct Before {
     /// `None` if all nodes are watched: the end of any holder may make room.
     child: Option<String>,
+    /// True if nothing is before it.
+    is_first: bool,
     changed: Pin<Box<dyn Future<Output = WatchedEvent> + Send>>,
 }
 
@@ -74,7 +79,8 @@ impl Store {
         let (claim, session, node) = (claim.clone(), session.clone(), node.clone());
         let (before, first, unclaimed) = Default::default();
         let queue = Some(queue.clone());
-        let turn = Turn { claim, session, node, before, first, unclaimed, queue };
+        let is_next = false;
+        let turn = Turn { claim, session, node, before, first, unclaimed, queue, is_next };
         tokio::spawn(turn.comes(Arc::downgrade(self), waiter.clone()))
     }
 
@@ -113,6 +119,7 @@ impl Turn {
             if let Some(before) = &mut self.before
                 && timeout(FALLBACK_POLL, &mut before.changed).await.is_ok()
             {
+                self.is_next = before.is_first && self.claim.kind == Kind::Exclusive;
                 self.before = None;
             }
         }
@@ -123,6 +130,11 @@ impl Turn {
         let lock = store.root.lock(&self.claim.name);
         if self.is_far_back(store).await? {
             return Ok(Look::Waits);
+        }
+        if mem::take(&mut self.is_next)
+            && let Some(grant) = self.take_over(store).await?
+        {
+            return Ok(Look::Granted(grant));
         }
         loop {
             let asked = SystemClock.now();
@@ -137,7 +149,8 @@ impl Turn {
             let watches = match store.standing(&self.session, &lock, &queue, own).await? {
                 Standing::Fits(slots) => {
                     self.node.slots = slots;
-                    return self.claim(store, lock, asked).await;
+                    let ask = self.ask(store, asked);
+                    return ask.claim(self.node.clone()).await.map(Look::Granted);
                 }
                 // The next try reports it.
                 Standing::Conflicts(_) => return Ok(Look::Lost),
@@ -160,17 +173,26 @@ impl Turn {
         Ok(own.is_some() && first.is_some_and(|first| !first.waits()))
     }
 
-    async fn claim(
-        &mut self,
-        store: &Arc<Store>,
-        lock: String,
-        asked: Moment,
-    ) -> Result<Look, BackendError> {
-        let ask = Ask { store, claim: &self.claim, session: self.session.clone(), lock, asked };
-        match ask.claim(self.node.clone()).await? {
-            Attempt::Granted(grant) => Ok(Look::Granted(grant)),
-            Attempt::Busy(_) => Ok(Look::Lost),
+    /// Writes that the claim holds, and reads the claims meanwhile. `None` if the claim before ours has only moved:
+    /// then ours waits on, and nobody has believed in it.
+    async fn take_over(&mut self, store: &Arc<Store>) -> Result<Option<Grant>, BackendError> {
+        let (client, ask) = (self.session.client(), self.ask(store, SystemClock.now()));
+        // Both requests are sent before the first answer.
+        let read = client.list_children(&ask.lock);
+        ask.write(&self.node, true).await?;
+        let queue = store.read_queue(&self.session, read).await?;
+        if queue.first().is_some_and(|first| self.node.path.ends_with(&first.child)) {
+            return ask.granted(self.node.clone()).map(Some);
         }
+        ask.write(&self.node, false).await?;
+        self.queue = Some(queue);
+        Ok(None)
+    }
+
+    /// Returns the request of this waiter.
+    fn ask<'a>(&'a self, store: &'a Arc<Store>, asked: Moment) -> Ask<'a> {
+        let (session, lock) = (self.session.clone(), store.root.lock(&self.claim.name));
+        Ask { store, claim: &self.claim, session, lock, asked }
     }
 
     /// Watches all claims on the lock; false if they differ from `queue`, so that we must look again.
@@ -181,7 +203,7 @@ impl Turn {
         let watched = self.session.client().list_and_watch_children(lock).await;
         let (children, watcher) = watched.map_err(|error| self.session.failed(error))?;
         let changed = Box::pin(watcher.changed());
-        self.before = Some(Before { child: None, changed });
+        self.before = Some(Before { child: None, is_first: false, changed });
         Ok(Queue::new(children).entries() == queue.entries())
     }
 
@@ -209,7 +231,7 @@ impl Turn {
             Err(error) => return Err(self.session.failed(error)),
         };
         let (child, changed) = (Some(child.clone()), Box::pin(watcher.changed()));
-        self.before = Some(Before { child, changed });
+        self.before = Some(Before { child, is_first: place == 0, changed });
         Ok(true)
     }
 

@@ -1,5 +1,6 @@
 //! Holds that move to another session, while their caller leaves or the answer is late.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::{SHORT_TTL, one_member};
-use crate::support::{LIMIT, MINUTE, client, fresh_name, patient};
+use crate::support::{LIMIT, MINUTE, client, fresh_name, patient, queued, released, served};
 
 const TTL: Duration = Duration::from_secs(20);
 
@@ -195,6 +196,32 @@ async fn c08_a_move_whose_answer_is_late_is_no_eviction() {
     hold.backend.evict(hold.lease.name(), &Whom::All).await.expect("an answer");
     let told = timeout(LIMIT, watch).await.expect("the eviction is told");
     assert_eq!(told.expect("no panic"), LostReason::Evicted);
+}
+
+/// S3: a waiter writes that it holds as soon as the hold before it ends. It believes in that only once it is first, so
+/// a hold that has moved lets nobody in.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_hold_that_has_moved_lets_nobody_in() {
+    let hold = Hold::new().await;
+    let (waiter, name) = (client(&one_member().await.url()).await, hold.lease.name());
+    let waiting = queued(&waiter, &waiter, patient(name.as_str()), name.as_str()).await;
+    let held: HashSet<_> = hold.nodes().await.into_iter().collect();
+    hold.until_extended().await;
+    eventually("the waiter has written twice", LIMIT, async || {
+        assert!(!waiting.is_finished(), "the lock is held");
+        let nodes = hold.nodes().await;
+        let [waits] = &nodes.iter().filter(|node| held.contains(*node)).collect::<Vec<_>>()[..]
+        else {
+            return false;
+        };
+        let read = hold.operator.get_data(&format!("{}/{waits}", hold.lock())).await;
+        let (data, stat) = read.expect("its node");
+        stat.version >= 2 && data.starts_with(b"claim1 waits ")
+    })
+    .await;
+    let left = hold.backend.release(name, hold.lease.owner()).await;
+    assert_eq!(left.expect("an answer"), Release::Released);
+    released(served(waiting).await).await;
 }
 
 /// C15: a holder that releases amid an eviction does not hide that the others were evicted.
