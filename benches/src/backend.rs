@@ -13,7 +13,7 @@ pub(crate) enum Backend {
     File,
     Etcd,
     Postgres,
-    /// Not in the tables of the README: its workloads are those of one lock.
+    /// Measured by the workloads of one lock alone.
     #[value(name = "zookeeper")]
     ZooKeeper,
     /// One Redis, Sentinel, a cluster and quorums beside each other, and rslock on three servers.
@@ -22,8 +22,8 @@ pub(crate) enum Backend {
 
 impl Backend {
     /// Backends of one store, each compared with its floor and its peers.
-    pub(crate) const STORES: [Self; 5] =
-        [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres];
+    pub(crate) const STORES: [Self; 6] =
+        [Self::Redis, Self::Memory, Self::File, Self::Etcd, Self::Postgres, Self::ZooKeeper];
 
     /// Starts a store for the bench; it ends with the value.
     pub(crate) async fn start(self) -> Result<Box<dyn Store>> {

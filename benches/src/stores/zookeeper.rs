@@ -11,9 +11,10 @@ use crate::contender::Contender;
 use crate::cpu;
 use crate::floors::{create_and_delete, create_to_watch};
 use crate::ours::LEASEHOLD;
+use crate::peers::driver_lock;
 use crate::wake_up::WakeUp;
 
-pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD];
+pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD, driver_lock::DRIVER_LOCK];
 
 pub(crate) const FLOOR: Contender = create_and_delete::CREATE_AND_DELETE;
 
