@@ -42,6 +42,8 @@ pub(super) struct Hold {
     pub(super) who: String,
     pub(super) name: String,
     pub(super) kind: String,
+    /// How it was acquired, if not alone and by itself; else its kind.
+    pub(super) way: String,
     pub(super) slots: Vec<String>,
     pub(super) token: u64,
     pub(super) called: u64,
@@ -189,11 +191,16 @@ impl Reader {
     fn granted(&mut self, at: u64, key: Key, kind: &str, token: &str, slots: &str) -> Option<()> {
         let asked = &mut self.history.calls[*self.calls.get(&key)?];
         asked.answer = Some((at, "granted".to_owned()));
+        let way = match &*asked.what {
+            "acquire" | "attach" => kind,
+            what => what,
+        };
         let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(str::to_owned).collect();
         let hold = Hold {
             who: key.0.clone(),
             name: asked.name.clone(),
             kind: kind.to_owned(),
+            way: way.to_owned(),
             slots,
             token: token.parse().ok()?,
             called: asked.called,

@@ -54,6 +54,7 @@ mod report;
 mod rng;
 mod run;
 mod store;
+mod table;
 mod tokens;
 mod updates;
 mod usage;

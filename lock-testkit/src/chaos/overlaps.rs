@@ -3,18 +3,21 @@
 use std::time::Duration;
 
 use super::fault::EVICTED;
-use super::history::{History, Hold};
+use super::history::{History, Hold, Struck};
 use super::report::Violation;
 
-/// Returns the overlaps that break S3, and the number of overlaps that a fault excuses: one that made the store
-/// forget, at most `later` before.
-pub(super) fn violations(history: &History, later: Duration) -> (Vec<Violation>, usize) {
-    let (mut broken, mut excused) = (Vec::new(), 0);
+/// An overlap that a fault excuses: that fault, and the later hold.
+pub(super) type Excused<'a> = (&'a Struck, &'a Hold);
+
+/// Returns the overlaps that break S3, and those that a fault excuses: one that made the store forget, at most
+/// `later` before.
+pub(super) fn violations(history: &History, later: Duration) -> (Vec<Violation>, Vec<Excused<'_>>) {
+    let (mut broken, mut excused) = (Vec::new(), Vec::new());
     for name in history.names() {
         for (first, second) in overlaps(&history.holds_of(&name)) {
-            match is_excused(history, second, later) {
-                true => excused += 1,
-                false => broken.push(Violation::of_two("S3", first, second, "believed beside")),
+            match excuse(history, second, later) {
+                Some(fault) => excused.push((fault, second)),
+                None => broken.push(Violation::of_two("S3", first, second, "believed beside")),
             }
         }
     }
@@ -43,12 +46,12 @@ fn exclude_each_other(one: &Hold, other: &Hold) -> bool {
     }
 }
 
-/// Returns true if a fault made the store forget the lock before its second grant. An evicted client may pass the
+/// Returns the fault that made the store forget the lock before its second grant. An evicted client may pass the
 /// hold on within itself until its next renewal, so the first grant may be the later one.
-fn is_excused(history: &History, second: &Hold, later: Duration) -> bool {
+fn excuse<'a>(history: &'a History, second: &Hold, later: Duration) -> Option<&'a Struck> {
     let later = later.as_nanos() as u64;
     let mut losing = history.faults.iter().filter(|fault| fault.loses);
-    losing.any(|fault| {
+    losing.find(|fault| {
         let is_of_it = fault.name != EVICTED || fault.whom == second.name;
         let lasts = fault.began..=fault.ended.saturating_add(later);
         is_of_it && lasts.contains(&second.granted)

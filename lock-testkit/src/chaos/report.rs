@@ -11,7 +11,9 @@ use super::clock::MILLI;
 use super::drawing::draw;
 use super::history::{History, Hold};
 use super::linear::Operation;
+use super::overlaps::Excused;
 use super::plan::Plan;
+use super::table::table;
 use super::usage::Usage;
 
 /// Result of a run. Its text has the figures and, for each violation, the events and the path of its drawing.
@@ -23,6 +25,8 @@ pub struct Report {
     faults: BTreeMap<String, usize>,
     violations: Vec<Violation>,
     drawings: Vec<String>,
+    /// The faults and the holds that met them.
+    table: String,
     /// The resources in use at the rests of a soak.
     rests: String,
     folder: Option<PathBuf>,
@@ -84,7 +88,7 @@ impl Report {
         plan: &Plan,
         history: &History,
         violations: Vec<Violation>,
-        excused: usize,
+        excused: &[Excused<'_>],
     ) -> Self {
         let mut faults = BTreeMap::new();
         for fault in &history.faults {
@@ -96,7 +100,7 @@ impl Report {
             ("losses", history.losses.len()),
             ("operations on registers", history.operations.values().map(Vec::len).sum()),
             ("faults", history.faults.len()),
-            ("overlaps that a forgetting store excuses", excused),
+            ("overlaps that a forgetting store excuses", excused.len()),
             ("violations", violations.len()),
         ];
         // Only the first violation of each clause is drawn: the others mostly have the same cause.
@@ -108,7 +112,8 @@ impl Report {
         }
         let drawings = drawn.iter().map(|violation| draw(history, violation)).collect();
         let (plan, rests, folder) = (plan.clone(), String::new(), None);
-        Self { store, plan, figures, faults, violations, drawings, rests, folder }
+        let table = table(store, history, excused);
+        Self { store, plan, figures, faults, violations, drawings, table, rests, folder }
     }
 
     /// Adds the resources in use at each rest.
@@ -167,6 +172,7 @@ impl fmt::Display for Report {
         let faults: Vec<_> =
             self.faults.iter().map(|(name, count)| format!("{name} {count}")).collect();
         write!(f, " faults: {}\n{}", faults.join(", "), self.rests)?;
+        f.write_str(&self.table)?;
         for violation in self.violations.iter().take(20) {
             let Violation { clause, name, from, to, text } = violation;
             writeln!(f, "{clause} of {name} at {from} for {} ms: {text}", (to - from) / MILLI)?;

@@ -90,7 +90,7 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     violations.extend(bounds::violations(&history));
     let (broken, excused) = overlaps::violations(&history, forgets_for::<S>());
     violations.extend(broken);
-    Report::new(S::NAME, plan, &history, violations, excused).with(&rests).kept_in(folder)
+    Report::new(S::NAME, plan, &history, violations, &excused).with(&rests).kept_in(folder)
 }
 
 /// Returns the time after a fault that loses holds in which two clients may believe: at most until the deadline of
