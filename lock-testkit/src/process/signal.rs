@@ -14,6 +14,11 @@ pub fn is_running(pid: u32) -> bool {
     test_kill_process(as_pid(pid)).is_ok() && state(pid) != Some('Z')
 }
 
+/// Returns true if the process `pid` is running, and is not stopped.
+pub(crate) fn is_awake(pid: u32) -> bool {
+    is_running(pid) && state(pid) != Some('T')
+}
+
 /// Stops a process (SIGSTOP). Returns when it is stopped or dead: it may have been about to end, and a stopped parent
 /// does not reap it.
 pub fn stop(pid: u32) {

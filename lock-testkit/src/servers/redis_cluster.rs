@@ -207,7 +207,7 @@ impl RedisCluster {
     }
 
     fn running(&self) -> impl Iterator<Item = &RedisServer> {
-        self.servers.iter().filter(|server| signal::is_running(server.pid()))
+        self.servers.iter().filter(|server| signal::is_awake(server.pid()))
     }
 
     /// Returns the owner of a slot, as `asked` reports it.

@@ -120,14 +120,20 @@ impl RedisSentinels {
         found.expect("just seen")
     }
 
-    /// Waits until all servers except the primary follow it and have its data.
+    /// Waits until all servers except the primary follow it and have its data, and each sentinel has ended its
+    /// failovers: it never ends one whose promoted replica is gone.
     ///
     /// # Panics
     /// If that takes more than thirty seconds.
     pub async fn until_replicated(&self) {
         eventually("the replicas follow", LIMIT, async || {
             let follows = |server: &&RedisServer| has(server, "master_link_status:up");
+            let has_ended = |sentinel: &RedisSentinel| {
+                let told = sentinel.session().call(&["SENTINEL", "MASTER", NAME]);
+                field_of(&told, "flags") == Some("master")
+            };
             self.servers.iter().filter(follows).count() == REPLICAS
+                && self.sentinels.iter().all(has_ended)
         })
         .await;
     }

@@ -19,6 +19,9 @@ const SESSIONS_OUTLAST: Duration = Duration::from_secs(9);
 /// A move of the leadership that an operator asks for.
 const LEADER_MOVED: &str = "leader-moved";
 
+/// A kill of whichever member leads.
+const LEADER_KILLED: &str = "leader-killed";
+
 /// An etcd server of one member.
 pub(crate) struct Etcd(EtcdServer);
 
@@ -97,13 +100,18 @@ impl Store for Members {
     /// Before 3.4.38, 3.5.23 and 3.6.5 a leader that was stopped may end leases that are renewed.
     fn faults(&self) -> Vec<Fault> {
         let [stopped, slow, killed] = SERVER_FAULTS;
-        vec![stopped.that_loses(), slow, killed, Fault::new(Victim::Server, LEADER_MOVED)]
+        let of_leader = [LEADER_MOVED, LEADER_KILLED].map(|name| Fault::new(Victim::Server, name));
+        [&[stopped.that_loses(), slow, killed], &of_leader[..]].concat()
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
         if fault == LEADER_MOVED {
             self.cluster.move_leader().await;
             return;
+        }
+        if fault == LEADER_KILLED {
+            let leader = self.cluster.leader().await;
+            return strike_server(self.cluster.member(leader), "server-killed", span).await;
         }
         self.struck = (self.struck + 1) % self.cluster.members().len();
         strike_server(self.cluster.member(self.struck), fault, span).await;

@@ -13,8 +13,11 @@ use tokio::time::{sleep, timeout};
 
 use crate::registers;
 
-/// Silence after which servers replace each other by themselves: longer than any fault, so that a run decides.
+/// Silence after which sentinels replace a primary: longer than any other fault, so that a run decides.
 const NEVER: Duration = Duration::from_secs(60);
+
+/// Silence after which servers replace a primary by themselves, while a fault waits for it.
+const SOON: Duration = Duration::from_secs(1);
 
 /// Longest time of a failover by sentinels.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(8);
@@ -31,6 +34,26 @@ const ELSEWHERE: [&str; 2] = ["bar", "foo"];
 
 /// A failover that an operator asks for.
 const FAILED_OVER: &str = "failed-over";
+
+/// Failovers that nobody asks for: the primary is silent until the others vote a replica into its place, and comes
+/// back. A stopped primary may answer what it has received before it learns that it was replaced.
+const REPLACED: [&str; 2] = ["primary-killed", "primary-stopped"];
+
+/// Silences a primary.
+fn silence(server: &mut RedisServer, fault: &str) {
+    match fault == REPLACED[0] {
+        true => server.kill(),
+        false => server.stop(),
+    }
+}
+
+/// Ends what [`silence`] began.
+async fn bring_back(server: &mut RedisServer, fault: &str) {
+    match fault == REPLACED[0] {
+        true => server.restart().await,
+        false => server.cont(),
+    }
+}
 
 /// A server that keeps everything that it answered, unless an operator flushes it.
 pub(crate) struct Redis(RedisServer);
@@ -123,13 +146,18 @@ impl Store for RedisQuorum {
     connects_by_url!();
 }
 
-/// A primary with two replicas, which sentinels replace on demand. Replication is asynchronous, so a failover may
-/// lose the last writes.
+/// A primary with two replicas, which sentinels replace on demand, or when it is silent. Replication is asynchronous,
+/// so a failover may lose the last writes.
 pub(crate) struct Sentinels(RedisSentinels);
 
 impl Sentinels {
     fn primary(&self) -> usize {
         self.0.primary().expect("the sentinels agree")
+    }
+
+    fn replace_after(&self, silence: Duration) {
+        let millis = silence.as_millis().to_string();
+        self.0.ask_sentinels(&["SENTINEL", "SET", "mymaster", "down-after-milliseconds", &millis]);
     }
 }
 
@@ -150,11 +178,21 @@ impl Store for Sentinels {
 
     fn faults(&self) -> Vec<Fault> {
         let [stopped, slow, _] = SERVER_FAULTS;
-        vec![stopped, slow, Fault::new(Victim::Server, FAILED_OVER).that_loses()]
+        let losing = [FAILED_OVER, REPLACED[0], REPLACED[1]];
+        let losing = losing.map(|name| Fault::new(Victim::Server, name).that_loses());
+        [&[stopped, slow], &losing[..]].concat()
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
         let primary = self.primary();
+        if REPLACED.contains(&fault) {
+            self.replace_after(SOON);
+            silence(self.0.server(primary), fault);
+            self.0.until_replaced(primary).await;
+            self.replace_after(NEVER);
+            bring_back(self.0.server(primary), fault).await;
+            return self.0.until_replicated().await;
+        }
         if fault != FAILED_OVER {
             return strike_server(self.0.server(primary), fault, span).await;
         }
@@ -170,8 +208,17 @@ impl Store for Sentinels {
     connects_by_url!();
 }
 
-/// A cluster whose primaries are replaced on demand, without a loss, and whose slots move.
+/// A cluster whose primaries are replaced on demand, without a loss, or when they are silent, and whose slots move.
 pub(crate) struct Cluster(RedisCluster);
+
+impl Cluster {
+    fn replace_after(&self, silence: Duration) {
+        let millis = silence.as_millis().to_string();
+        for server in self.0.servers() {
+            server.cli(&["CONFIG", "SET", "cluster-node-timeout", &millis]);
+        }
+    }
+}
 
 impl Store for Cluster {
     const NAME: &str = "redis-cluster";
@@ -192,7 +239,8 @@ impl Store for Cluster {
         let [stopped, slow, _] = SERVER_FAULTS;
         let [failed_over, moved] =
             [FAILED_OVER, "slot-moved"].map(|name| Fault::new(Victim::Server, name));
-        vec![stopped, slow, failed_over, moved]
+        let replaced = REPLACED.map(|name| Fault::new(Victim::Server, name).that_loses());
+        [&[stopped, slow, failed_over, moved], &replaced[..]].concat()
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
@@ -214,6 +262,14 @@ impl Store for Cluster {
                 sleep(span).await;
                 self.0.move_keys(KEY, to);
                 self.0.end_move(KEY, to).await;
+            }
+            _ if REPLACED.contains(&fault) => {
+                self.replace_after(SOON);
+                silence(self.0.server(primary), fault);
+                self.0.until_replaced(primary, KEY).await;
+                bring_back(self.0.server(primary), fault).await;
+                self.0.until_whole().await;
+                self.replace_after(NODE_TIMEOUT);
             }
             _ => strike_server(self.0.server(primary), fault, span).await,
         }

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
-use lock_testkit::chaos::{Fault, Register, SERVER_FAULTS, Store, strike_server};
+use lock_testkit::chaos::{Fault, Register, SERVER_FAULTS, Store, Victim, strike_server};
 use lock_testkit::{ZooKeeperEnsemble, ZooKeeperServer};
 
 /// Delay after a holder's death. A session lasts a third longer than its TTL, and a restart or a change of leader
 /// starts it anew.
 const SESSIONS_OUTLAST: Duration = Duration::from_secs(9);
+
+/// A kill of whichever member leads.
+const LEADER_KILLED: &str = "leader-killed";
 
 /// A ZooKeeper server of one member.
 pub(crate) struct ZooKeeper(ZooKeeperServer);
@@ -90,10 +93,14 @@ impl Store for Members {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        SERVER_FAULTS.to_vec()
+        [&SERVER_FAULTS[..], &[Fault::new(Victim::Server, LEADER_KILLED)]].concat()
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
+        if fault == LEADER_KILLED {
+            let leader = self.members.leader().await;
+            return strike_server(self.members.member(leader), "server-killed", span).await;
+        }
         self.struck = (self.struck + 1) % self.members.members().len();
         strike_server(self.members.member(self.struck), fault, span).await;
     }
