@@ -65,12 +65,34 @@ pub(crate) async fn all(
 async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, Failure> {
     let (name, left) = (guard.name().clone(), guard.remaining());
     match guard.release_confirmed().await {
-        Ok(Release::Released) => Ok(None),
+        Ok(Release::Released) if !left.is_zero() => Ok(None),
         Err(error) if !left.is_zero() => {
             // The store keeps it a little longer than we believe, by the drift of the clocks.
             let until = Instant::now() + left.mul_f64(1.02);
             Ok(Some(Unreleased { error, store: store.to_owned(), until, is_told: false }))
         }
         _ => Err(Failure::lost(&name, "it was over when the command ended")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use leasehold::core::MemoryBackend;
+    use leasehold::{LockClient, OnceOutcome};
+
+    use super::*;
+
+    /// C47: a host was suspended, and no task has run since.
+    #[tokio::test]
+    async fn c47_a_hold_that_was_lost_by_its_own_clock_is_reported() {
+        let locks = LockClient::new(MemoryBackend::new());
+        let once = locks.once("a").at_least(Duration::from_secs(3600));
+        let once = once.at_most(Duration::from_millis(10)).ttl(Duration::from_millis(50));
+        let begun = once.begin().await.expect("an answer");
+        let OnceOutcome::Ran(guard) = begun else { panic!("nobody ran: {begun:?}") };
+        std::thread::sleep(Duration::from_millis(200));
+        assert!(!guard.is_held());
+        let (released, _) = all(vec![guard], "memory:").await;
+        assert!(released.is_err(), "the loss is not told");
     }
 }
