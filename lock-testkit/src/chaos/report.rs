@@ -129,11 +129,13 @@ impl Report {
         if self.violations.is_empty() {
             return self;
         }
-        let folder = folder.keep();
+        // The folder would be removed at the end of this process.
+        let kept = folder.path().with_extension("kept");
+        let _ = fs::rename(folder.path(), &kept);
         for (number, drawing) in self.drawings.iter().enumerate() {
-            let _ = fs::write(folder.join(format!("violation-{number}.svg")), drawing);
+            let _ = fs::write(kept.join(format!("violation-{number}.svg")), drawing);
         }
-        Self { folder: Some(folder), ..self }
+        Self { folder: Some(kept), ..self }
     }
 
     /// Returns the number of violations of a clause.
