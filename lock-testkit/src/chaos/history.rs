@@ -42,7 +42,7 @@ pub(super) struct Hold {
     pub(super) who: String,
     pub(super) name: String,
     pub(super) kind: String,
-    /// How it was acquired, if not alone and by itself; else its kind.
+    /// Way to acquire it: several at once, in an election, or once; else its kind.
     pub(super) way: String,
     pub(super) slots: Vec<String>,
     pub(super) token: u64,
