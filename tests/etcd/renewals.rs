@@ -37,8 +37,9 @@ async fn c12_renewals_are_one_request_for_all_holds() {
     })
     .await;
     let (sent, took) = (requests(&server).await - before, began.elapsed());
-    // Keep-alives, the keys of the holds, and the watches that begin.
-    let allowed = 3 * took.as_secs() + 20;
+    // Keep-alives, the keys of the holds, and the watches that begin; some of them again on a busy machine. A request for
+    // each hold would be a thousand.
+    let allowed = 10 * took.as_secs() + 60;
     assert!(sent <= allowed, "{sent} requests in {took:?} for {} holds", guards.len());
     assert!(guards.iter().all(|guard| guard.is_held()));
     client.shutdown().await;
