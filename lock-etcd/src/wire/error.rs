@@ -92,13 +92,14 @@ fn classify_status(code: i32, message: &str, source: String) -> BackendError {
                            root";
             for_good(Outcome::NotApplied, context, source)
         }
-        // etcd carries out the request that crosses the quota, and then refuses it.
-        code::RESOURCE_EXHAUSTED if message.contains("space exceeded") => {
-            let context = "the server takes no more writes: check its space and its alarms";
-            BackendError::transient(BACKEND, Outcome::Unknown, context, source)
-        }
         code::RESOURCE_EXHAUSTED => {
-            for_now("the server takes no more writes now: check its space and its alarms", source)
+            // etcd carries out the request that crosses its quota, and then refuses it.
+            let outcome = match message.contains("space exceeded") {
+                true => Outcome::Unknown,
+                false => Outcome::NotApplied,
+            };
+            let context = "the server takes no more writes now: check its space and its alarms";
+            BackendError::transient(BACKEND, outcome, context, source)
         }
         code::UNAUTHENTICATED
         | code::INVALID_ARGUMENT
