@@ -131,7 +131,7 @@ BEGIN
         waits := waits OR current_setting('synchronous_commit') <> 'off';
     END LOOP;
     IF waits THEN
-        -- A later claim has told the commit not to wait for the disk, but an earlier one has let in a waiter.
+        -- One claim may have let in a waiter, although the next needs no commit on disk.
         PERFORM "@schema@"."@table@_v1_durably"();
     END IF;
     -- Clears expired marks and waiters of other locks too, except rows that are locked. This comes last, because
