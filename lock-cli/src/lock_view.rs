@@ -67,7 +67,7 @@ impl HolderView {
         Some(Duration::from_secs(age.as_secs()))
     }
 
-    /// Returns a line with times: `web-3:4711 (…) since 2026-03-01T14:03:22Z, 29.3 s left`.
+    /// Returns a line with times: `"web-3:4711" (…) since 2026-03-01T14:03:22Z, 29.3 s left`.
     pub(crate) fn with_times(&self) -> String {
         let since = self.since().map(|since| format!(" since {since}")).unwrap_or_default();
         let left = if self.ttl_ms.is_some() { " left" } else { "" };
@@ -75,7 +75,7 @@ impl HolderView {
     }
 }
 
-/// Shows `web-3:4711 (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is shown too.
+/// Shows `"web-3:4711" (owner 1a2b3c4d, token 17)`. A kind that is not exclusive is shown too.
 impl fmt::Display for HolderView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let known = [
@@ -85,8 +85,8 @@ impl fmt::Display for HolderView {
         ];
         let known = known.into_iter().flatten().collect::<Vec<_>>().join(", ");
         match (&self.label, known.is_empty()) {
-            (Some(label), false) => write!(f, "{label} ({known})"),
-            (Some(label), true) => write!(f, "{label}"),
+            (Some(label), false) => write!(f, "\"{label}\" ({known})"),
+            (Some(label), true) => write!(f, "\"{label}\""),
             (None, false) => f.write_str(&known),
             (None, true) => f.write_str("a client that is not one of ours"),
         }

@@ -54,7 +54,7 @@ impl Waiting {
                 let waited = Duration::from_secs(asked.elapsed().as_secs());
                 let waited = humantime::format_duration(waited);
                 show(&format!(
-                    "{spinner} waiting for {name} since {since} ({waited}): {situation}"
+                    "{spinner} waiting for \"{name}\" since {since} ({waited}): {situation}"
                 ));
             }
             sleep(TICK).await;
@@ -84,13 +84,13 @@ fn show(line: &str) {
     let _ = write!(stderr, "\r{line}\u{1b}[K\r").and_then(|()| stderr.flush());
 }
 
-/// Returns `held by web-3:4711, 2 before us`.
+/// Returns `held by "web-3:4711", 2 before us`.
 fn described(seen: &Contention) -> String {
     let holder = seen.holder.as_ref().filter(|label| !label.as_str().is_empty());
     let holder = match holder {
         // C49: it may stay for ever.
         _ if seen.foreign_without_ttl => "held by a key without a TTL that is not ours".to_owned(),
-        Some(label) => format!("held by {label}"),
+        Some(label) => format!("held by \"{label}\""),
         None => "held".to_owned(),
     };
     match seen.position {

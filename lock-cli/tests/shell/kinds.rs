@@ -80,7 +80,7 @@ async fn all_holders_are_shown(shell: &Shell) {
     assert_eq!((&seen["kind"], &seen["slots"]), (&"shared".into(), &Value::Array(vec![])));
 
     let text = shell.run(&["inspect", "a"]).await.stdout;
-    let further = text.lines().find(|line| line.starts_with("  and by   reader-2 ("));
+    let further = text.lines().find(|line| line.starts_with("  and by   \"reader-2\" ("));
     assert!(further.is_some_and(|line| line.contains(", shared)")), "{text}");
     let rows = shell.run(&["ps"]).await.stdout;
     let rows: Vec<_> = rows.lines().filter(|row| row.contains("  shared  ")).collect();

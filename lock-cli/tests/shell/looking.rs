@@ -144,7 +144,7 @@ pub(crate) async fn what_people_read_cannot_be_forged(store: &impl Store) {
     }
     let evicted = shell.run(&["release", "--force", name]).await.stdout;
     assert!(
-        evicted.starts_with("ended the hold of pay\\u{202e}lla by web\\u{200b}-3 ("),
+        evicted.starts_with("ended the hold of \"pay\\u{202e}lla\" by \"web\\u{200b}-3\" ("),
         "{evicted}"
     );
     held.send(Signal::TERM);

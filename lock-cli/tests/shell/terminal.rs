@@ -92,18 +92,18 @@ async fn the_waiting_line_moves() {
 
     let terminal = Terminal::open(&shell).await;
     terminal.types("$L run a -- echo entered by $LEASEHOLD_URL | tr a-z A-Z");
-    terminal.shows("waiting for a since ").await;
-    terminal.shows("): held by web-3, 1 before us").await;
-    let first = terminal.line("waiting for a").expect("a line");
+    terminal.shows("waiting for \"a\" since ").await;
+    terminal.shows("): held by \"web-3\", 1 before us").await;
+    let first = terminal.line("waiting for \"a\"").expect("a line");
     eventually("the spinner and the span move", LIMIT, async || {
-        let line = terminal.line("waiting for a").expect("a line");
+        let line = terminal.line("waiting for \"a\"").expect("a line");
         let (spinner, span) = (line.split(' ').next(), line.split(['(', ')']).nth(1));
         spinner != first.split(' ').next() && span != first.split(['(', ')']).nth(1)
     })
     .await;
 
     holder.send(Signal::TERM);
-    terminal.shows("): held by web-4, we are next").await;
+    terminal.shows("): held by \"web-4\", we are next").await;
     before.send(Signal::KILL);
     holder.ended().await;
     before.ended().await;
@@ -134,7 +134,7 @@ async fn ctrl_c_ends_the_wait_and_the_command() {
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
     let terminal = Terminal::open(&shell).await;
     terminal.types("$L run a -- true; echo code $?");
-    terminal.shows("waiting for a").await;
+    terminal.shows("waiting for \"a\"").await;
     terminal.keys("C-c");
     terminal.shows("code 130").await;
     assert!(!terminal.screen().contains("since"), "{}", terminal.screen());

@@ -47,7 +47,7 @@ impl fmt::Display for Contention {
             f.write_str(" by a key without a TTL that is not ours")?;
         }
         if let Some(holder) = self.holder.as_ref().filter(|label| !label.as_str().is_empty()) {
-            write!(f, " by {holder}")?;
+            write!(f, " by \"{holder}\"")?;
         }
         if let Some(left) = self.ttl_left {
             write!(f, " for up to {left:.1?} more")?;
@@ -63,6 +63,13 @@ impl fmt::Display for Contention {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn c14_a_holder_is_told_by_its_label_in_quotes() {
+        let holder = Label::new("one for up to").ok();
+        let contention = Contention { holder, ..Contention::unknown() };
+        assert_eq!(contention.to_string(), "it is held by \"one for up to\"");
+    }
 
     #[test]
     fn c49_a_foreign_key_without_a_ttl_is_told() {
