@@ -2,12 +2,12 @@
 
 use std::future::pending;
 use std::io::ErrorKind;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use lock_core::backend::NotificationTransport;
 use lock_core::{BackendError, Outcome};
+use tokio::runtime::{Handle, Id};
 use uuid::Uuid;
 
 use crate::blocking::blocking;
@@ -18,13 +18,17 @@ use crate::sockets::{HearingSocket, Sockets};
 #[derive(Debug)]
 pub(crate) struct Listener {
     sockets: Arc<Sockets>,
-    /// True if the runtime was built without I/O. Then waiters poll.
-    is_deaf: AtomicBool,
+    /// The last runtime that turned out to be built without I/O. Its waiters poll.
+    deaf: Mutex<Option<Id>>,
 }
 
 impl Listener {
     pub(crate) fn new(sockets: Arc<Sockets>) -> Self {
-        Self { sockets, is_deaf: AtomicBool::new(false) }
+        Self { sockets, deaf: Mutex::default() }
+    }
+
+    fn deaf(&self) -> MutexGuard<'_, Option<Id>> {
+        self.deaf.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -35,13 +39,16 @@ impl NotificationTransport for Listener {
     type Address = Uuid;
 
     async fn connect(&self) -> Result<(HearingSocket, Uuid), BackendError> {
-        if self.is_deaf.load(Ordering::Relaxed) {
+        let here = Handle::current().id();
+        if *self.deaf() == Some(here) {
             return pending().await;
         }
         let sockets = self.sockets.clone();
         let bound = blocking(move |_| sockets.bind().map_err(refused)).await?;
         let socket = bound.hear().inspect_err(|error| {
-            self.is_deaf.store(error.kind() == ErrorKind::Unsupported, Ordering::Relaxed);
+            if error.kind() == ErrorKind::Unsupported {
+                *self.deaf() = Some(here);
+            }
         });
         let socket = socket.map_err(refused)?;
         let name = socket.name();
@@ -61,4 +68,26 @@ impl NotificationTransport for Listener {
 /// The waiter polls, and the next waiter tries to listen again.
 pub(crate) fn refused(error: std::io::Error) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, "cannot hear of grants", error)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::runtime::Builder;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    #[test]
+    fn c26_a_runtime_with_io_hears_after_one_without() {
+        let home = tempfile::tempdir().expect("a directory");
+        let listener = Listener::new(Arc::new(Sockets::of(home.path())));
+        let deaf = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        deaf.block_on(listener.connect()).expect_err("no I/O");
+        let hears = Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let heard =
+            hears.block_on(async { timeout(Duration::from_secs(30), listener.connect()).await });
+        heard.expect("in time").expect("heard");
+    }
 }

@@ -105,9 +105,9 @@ impl Waiters {
         self.by_owner.remove(&owner)
     }
 
-    fn is_idle(&mut self) -> bool {
+    fn are_none(&mut self) -> bool {
         self.by_owner.retain(|_, waiter| !waiter.is_closed());
-        self.by_owner.is_empty() && self.used_at.elapsed() >= IDLE_TIMEOUT
+        self.by_owner.is_empty()
     }
 
     fn have_all_try_again(&self) {
@@ -215,7 +215,7 @@ enum End {
 
 impl<T: NotificationTransport> Shared<T> {
     /// Connects, listens, and begins again when the connection is lost; returns when the server refuses,
-    /// or nobody waits any more.
+    /// or nobody waits any more. A connection that cannot be opened is left to the next waiter, on its runtime.
     async fn run(self: Arc<Self>) {
         loop {
             match timeout(CONNECT_LIMIT, self.transport.connect()).await {
@@ -228,6 +228,7 @@ impl<T: NotificationTransport> Shared<T> {
                     self.state.send_replace(State::Refused(error));
                     return;
                 }
+                Ok(Err(_)) | Err(_) if self.close_if_idle() => return,
                 Ok(Err(_)) | Err(_) => {}
             }
             sleep(RECONNECT_DELAY).await;
@@ -261,10 +262,16 @@ impl<T: NotificationTransport> Shared<T> {
         waiters.have_all_try_again();
     }
 
-    /// Refuses new waiters and closes, unless the connection is in use or a waiter came or left lately.
+    /// Refuses new waiters and closes, unless the connection is in use, a waiter came or left lately, or it has not
+    /// been opening for long.
     fn close_if_idle(&self) -> bool {
         let mut waiters = self.waiters();
-        let is_idle = waiters.is_idle() && !self.transport.is_in_use();
+        let since = match *self.state.borrow() {
+            State::Opening(since) => since,
+            _ => waiters.used_at,
+        };
+        let is_idle =
+            since.elapsed() >= IDLE_TIMEOUT && waiters.are_none() && !self.transport.is_in_use();
         if is_idle {
             self.state.send_replace(State::Closed);
         }

@@ -70,6 +70,43 @@ async fn c26_the_connection_stays_open_while_it_is_in_use() {
     assert_eq!(open.load(Ordering::Relaxed), 0, "open for nobody");
 }
 
+/// Counts the tries to connect.
+#[derive(Clone, Default)]
+struct Unreachable(Arc<AtomicUsize>);
+
+#[async_trait]
+impl NotificationTransport for Unreachable {
+    type Connection = ();
+    type Address = ();
+
+    async fn connect(&self) -> Result<((), ()), BackendError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        pending().await
+    }
+
+    async fn recv(&self, _connection: &mut ()) -> Option<String> {
+        pending().await
+    }
+
+    async fn ping(&self, _connection: &mut ()) -> bool {
+        true
+    }
+}
+
+/// The next waiter may be on a runtime that can connect.
+#[tokio::test(start_paused = true)]
+async fn c26_a_connection_that_cannot_be_opened_is_left_to_the_next_waiter() {
+    let transport = Unreachable::default();
+    let tries = || transport.0.load(Ordering::Relaxed);
+    let notifications = Notifications::new(transport.clone());
+    notifications.open().await.expect("not refused");
+    sleep(Duration::from_secs(60)).await;
+    assert!(tries() > 1 && !notifications.is_running(), "{} tries", tries());
+    let before = tries();
+    notifications.open().await.expect("not refused");
+    assert_eq!(tries(), before + 1);
+}
+
 #[test]
 fn a_message_is_read_as_it_is_written() {
     let owner = OwnerId::random();
