@@ -75,7 +75,7 @@ fn classify_connect(error: Error) -> BackendError {
     if transient {
         let context = match code.starts_with("53") {
             true => meaning(&code),
-            false => "the server cannot be reached",
+            false => "the server cannot be reached: check that it runs, and the network to it",
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
     } else {
@@ -86,7 +86,8 @@ fn classify_connect(error: Error) -> BackendError {
 
 fn classify_answer(error: Error) -> BackendError {
     let Some(code) = error.as_database_error().and_then(|error| error.code()) else {
-        let context = "the connection failed before the answer came";
+        let context =
+            "the connection failed before the answer came: check the server, and the network to it";
         return BackendError::transient(BACKEND, Outcome::Unknown, context, source(error));
     };
     // An error of the server ends the transaction, so nothing was applied. Only an error during the commit could

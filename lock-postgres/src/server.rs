@@ -63,7 +63,7 @@ impl Server {
 
     /// Makes a call whose answer may be any number of rows.
     pub(crate) async fn rows(&self, call: &Call) -> Result<Vec<PgRow>, BackendError> {
-        self.connections.call(call).await.map_err(classify)
+        self.connections.call(call).await.map_err(|error| self.failed(error))
     }
 
     /// Makes a call whose answer is one row.
@@ -73,12 +73,22 @@ impl Server {
 
     /// Makes a call that renews holds.
     pub(crate) async fn renew(&self, call: &Call) -> Result<PgRow, BackendError> {
-        reply::only(self.connections.renew(call).await.map_err(classify)?, "renewals")
+        let rows = self.connections.renew(call).await;
+        reply::only(rows.map_err(|error| self.failed(error))?, "renewals")
     }
 
     /// Sends a text that holds no owner id.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<PgRow>, BackendError> {
-        self.connections.request(sql).await.map_err(classify)
+        self.connections.request(sql).await.map_err(|error| self.failed(error))
+    }
+
+    /// Classifies the error of a request. A failure that may pass names the server.
+    pub(crate) fn failed(&self, error: RequestError) -> BackendError {
+        let (error, options) = (classify(error), self.connections.options());
+        match error.is_transient() {
+            true => error.at(&format!("{}:{}", options.get_host(), options.get_port())),
+            false => error,
+        }
     }
 
     /// Returns the latest server time for a grant, in µs.

@@ -25,7 +25,10 @@ pub(crate) fn classify(error: Error) -> BackendError {
         }
         Error::Throttled => transient(Outcome::NotApplied, "the server is overloaded"),
         Error::SessionExpired => transient(Outcome::Unknown, "our session has expired"),
-        Error::ConnectionLoss => transient(Outcome::Unknown, "the connection was lost"),
+        Error::ConnectionLoss => transient(
+            Outcome::Unknown,
+            "the connection was lost: check the servers, and the network to them",
+        ),
         _ => transient(Outcome::Unknown, "no useful answer"),
     }
 }

@@ -37,6 +37,14 @@ pub(crate) struct Target {
     pub(crate) root: Root,
 }
 
+impl Target {
+    /// Returns the members for errors: `host:port,host:port`.
+    pub(crate) fn hosts(&self) -> String {
+        let hosts = self.servers.split(',').map(|at| at.rsplit('/').next().unwrap_or_default());
+        hosts.collect::<Vec<_>>().join(",")
+    }
+}
+
 impl ZooKeeperOptions {
     /// Creates options for the ensemble at `url`:
     /// `zookeeper://[user:password@]host[:port][,host[:port]…][/root]`, or `zookeepers://…` for TLS (feature `tls`).

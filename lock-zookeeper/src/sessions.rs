@@ -38,6 +38,8 @@ const IDLE_LIMIT: Duration = Duration::from_secs(15);
 /// A session, with its connection. It counts as over once a request fails for that reason.
 pub(crate) struct Session {
     client: Mutex<Client>,
+    /// Hosts and ports of the ensemble, for errors.
+    servers: String,
     lasts: Duration,
     is_over: AtomicBool,
     used: Mutex<Moment>,
@@ -54,10 +56,10 @@ impl Drop for Reviving<'_> {
 }
 
 impl Session {
-    fn new(client: Client) -> Self {
+    fn new(client: Client, servers: String) -> Self {
         let (lasts, used) = (client.session_timeout(), Mutex::new(SystemClock.now()));
         let (is_over, reviving) = Default::default();
-        Self { client: Mutex::new(client), lasts, is_over, used, reviving }
+        Self { client: Mutex::new(client), servers, lasts, is_over, used, reviving }
     }
 
     /// Returns its present connection.
@@ -81,7 +83,8 @@ impl Session {
         if ends_session(&error) {
             self.is_over.store(true, Ordering::Release);
         }
-        classify(error)
+        let error = classify(error);
+        if error.is_transient() { error.at(&self.servers) } else { error }
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -117,7 +120,8 @@ impl Session {
             }
             let _ = connection.read_to_end(&mut Vec::new());
         });
-        Arc::new(Self::new(Client::connect(&address.to_string()).await.expect("a session")))
+        let client = Client::connect(&address.to_string()).await.expect("a session");
+        Arc::new(Self::new(client, address.to_string()))
     }
 }
 
@@ -208,7 +212,7 @@ impl Sessions {
     async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
         let client = self.connection(lasts, None).await;
         let client = client.map_err(|error| self.unreachable(error))?;
-        Ok(Arc::new(Session::new(client)))
+        Ok(Arc::new(Session::new(client, self.target.hosts())))
     }
 
     /// Error of a connection that could not be made: nothing was sent. The client library gives no cause.
@@ -224,6 +228,7 @@ impl Sessions {
             false => "no server can be reached: if it speaks TLS, say zookeepers, not zookeeper",
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
+            .at(&self.target.hosts())
     }
 
     /// Opens a connection, for a new session or for this one.

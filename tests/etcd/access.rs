@@ -99,7 +99,7 @@ async fn by_several_members_with_one_dead() {
     let reach = findings.iter().find(|finding| finding.check == "reach").expect("it looks");
     assert_eq!(reach.health, Health::Risk, "{reach}");
     let text = refusal(&format!("etcd://root:{secret}@127.0.0.1:1,127.0.0.1:2/")).await;
-    assert!(text.contains("can be reached"), "{text}");
+    assert!(text.contains("cannot be reached"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -126,10 +126,15 @@ impl BackendError {
     }
 
     /// Adds the server to the error: its scheme, hosts and ports, as
-    /// [`UrlParameters::shown`](crate::backend::UrlParameters::shown) returns them.
+    /// [`UrlParameters::shown`](crate::backend::UrlParameters::shown) returns them. The
+    /// same host is not named twice.
     #[must_use]
     pub fn at(mut self, place: &str) -> Self {
-        self.context = format!("{place}: {}", self.context);
+        let told = match self.context.split_once(": ") {
+            Some((known, rest)) if place.rsplit("//").next() == Some(known) => rest,
+            _ => &self.context,
+        };
+        self.context = format!("{place}: {told}");
         self
     }
 

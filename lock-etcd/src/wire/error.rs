@@ -195,13 +195,13 @@ pub(crate) fn withdrawn() -> BackendError {
 }
 
 fn unreachable(source: String) -> BackendError {
-    let context = "no member of the cluster can be reached";
+    let context = "the member cannot be reached: check that it runs, and the network to it";
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
 /// The error of a missing or incomplete answer.
 pub(crate) fn no_word(source: impl Into<lock_core::BoxError>) -> BackendError {
-    let context = "the connection or the cluster failed before the answer came";
+    let context = "the connection or the cluster failed before the answer came: check the cluster, and the network to it";
     BackendError::transient(BACKEND, Outcome::Unknown, context, source)
 }
 

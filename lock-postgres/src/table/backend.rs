@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 use super::answers;
 use super::listener::Listener;
 use super::presence::{Presence, Session};
-use crate::error::{BACKEND, classify, not_connected};
+use crate::error::{BACKEND, not_connected};
 use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
@@ -137,7 +137,10 @@ impl PostgresBackend {
         let call = call.flag(queues).optional(listener).optional(session);
         let call = call.number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
-        let row = reply::only(rows.map_err(classify)?, "the answer to an acquire")?;
+        let row = reply::only(
+            rows.map_err(|error| self.server.failed(error))?,
+            "the answer to an acquire",
+        )?;
         answers::attempt(claim, &row)
     }
 

@@ -10,7 +10,7 @@ use lock_core::backend::NotificationTransport;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Error, Executor};
 
-use crate::error::{RequestError, classify};
+use crate::error::RequestError;
 use crate::server::Server;
 use crate::session::listening;
 use crate::sql::key;
@@ -26,7 +26,7 @@ impl NotificationTransport for Listener {
 
     async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
         let opened = self.open().await;
-        opened.map_err(|error| classify(RequestError::Connect(error)))
+        opened.map_err(|error| self.0.failed(RequestError::Connect(error)))
     }
 
     async fn recv(&self, session: &mut PgListener) -> Option<String> {

@@ -30,20 +30,10 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
             refused(error, context)
         }
         RequestError::Connect(error) => {
-            let context = "the server cannot be reached";
+            let context = "the server cannot be reached: check that it runs, and the network to it";
             BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
         }
         RequestError::Execute(error) => classify_answer(error),
-    }
-}
-
-/// Adds the server's address to its error.
-pub(crate) fn named(address: &str, error: BackendError) -> BackendError {
-    let outcome = error.outcome();
-    match (address, error.is_transient()) {
-        ("", _) => error,
-        (_, true) => BackendError::transient(BACKEND, outcome, address.to_owned(), error),
-        (_, false) => BackendError::permanent(BACKEND, outcome, address.to_owned(), error),
     }
 }
 
@@ -95,7 +85,7 @@ fn classify_answer(error: RedisError) -> BackendError {
         // A full server says so on a new connection, before it reads a request.
         _ if is_full(&error) => full(error),
         _ if error.is_io_error() => {
-            let context = "the connection failed before the answer came";
+            let context = "the connection failed before the answer came: check the server, and the network to it";
             BackendError::transient(BACKEND, Outcome::Unknown, context, source(error))
         }
         code @ ("LOADING" | "BUSY" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "READONLY"

@@ -7,7 +7,7 @@ use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
 use crate::protocol::error::{
-    RequestError, classify, is_unknown_script, lacks_command, lacks_right, lacks_rights, no_server,
+    RequestError, is_unknown_script, lacks_command, lacks_right, lacks_rights, no_server,
     still_moving,
 };
 use crate::protocol::keys::Keys;
@@ -172,7 +172,7 @@ impl Topology {
         match (self.redirected(node, &error), error) {
             (Some(next), _) if hops < MOST_HOPS => Ok(next),
             (Some(_), RequestError::Execute(error)) => Err(still_moving(error)),
-            (_, error) => Err(classify(error)),
+            (_, error) => Err(node.failed(error)),
         }
     }
 }

@@ -71,6 +71,16 @@ impl Connection {
         Self { client, role, state: Mutex::default(), opened: watch::Sender::new(()) }
     }
 
+    /// Returns true if the server is one of a quorum.
+    pub(crate) fn is_of_quorum(&self) -> bool {
+        matches!(self.role, Role::Voter(_))
+    }
+
+    /// Returns host and port of the server, or the path of its socket.
+    pub(crate) fn address(&self) -> String {
+        self.client.get_connection_info().addr().to_string()
+    }
+
     /// Returns the opener of connections to another server in the same way.
     pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<Client, RedisError> {
         let (info, host) = (self.client.get_connection_info().clone(), host.to_owned());

@@ -8,7 +8,7 @@ use lock_core::backend::Notifications;
 use redis::{Client, Cmd, RedisError, Value};
 use tokio::time::timeout;
 
-use crate::protocol::error::{BACKEND, classify, named};
+use crate::protocol::error::{BACKEND, RequestError, classify};
 use crate::wire::connection::Connection;
 use crate::wire::key_events::KeyEvents;
 use crate::wire::link::Role;
@@ -58,7 +58,7 @@ impl Node {
         match &*self.address {
             "" => answer.await,
             address => {
-                let silent = |_| Err(named(address, BackendError::no_answer(BACKEND, PATIENCE)));
+                let silent = |_| Err(BackendError::no_answer(BACKEND, PATIENCE).at(address));
                 timeout(PATIENCE, answer).await.unwrap_or_else(silent)
             }
         }
@@ -67,6 +67,18 @@ impl Node {
     /// Sends the server one command, and waits for its reply.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
         let answer = self.connection.send(command).await;
-        answer.map_err(|error| named(&self.address, classify(error)))
+        answer.map_err(|error| self.failed(error))
+    }
+
+    /// Classifies the error of a request to this server. A failure that may pass, or of one server of several, names
+    /// the server.
+    pub(crate) fn failed(&self, error: RequestError) -> BackendError {
+        let error = classify(error);
+        match &*self.address {
+            // The quorum names its servers itself.
+            "" if self.connection.is_of_quorum() || !error.is_transient() => error,
+            "" => error.at(&self.connection.address()),
+            address => error.at(address),
+        }
     }
 }
