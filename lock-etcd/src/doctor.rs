@@ -10,7 +10,7 @@ use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
 use tokio::time::timeout;
 
 use crate::operations::cluster::Cluster;
-use crate::wire::error::{BACKEND, classify};
+use crate::wire::error::BACKEND;
 use crate::wire::server::Server;
 
 /// Longest time for one member to report its state.
@@ -152,8 +152,7 @@ async fn shortest_lease(cluster: &Cluster) -> Finding {
         client.lease_revoke(granted.id()).await?;
         Ok(granted.ttl())
     };
-    let granted = cluster.server.send(grant).await;
-    match granted {
+    match cluster.server.request(grant).await {
         Ok(ttl) if ttl <= SHORT => Finding::good(CHECK, format!("{ttl} s")),
         Ok(ttl) => Finding::risk(
             CHECK,
@@ -162,7 +161,7 @@ async fn shortest_lease(cluster: &Cluster) -> Finding {
         ),
         Err(error) => Finding::unknown(
             CHECK,
-            format!("no lease was granted: {}", classify(error)),
+            format!("no lease was granted: {error}"),
             "look at the members' logs",
         ),
     }

@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
 use crate::sessions::in_flight::InFlight;
-use crate::wire::error::{BACKEND, classify, is_lease_gone, is_lease_there, lease_gone};
+use crate::wire::error::{BACKEND, is_lease_gone, is_lease_there, lease_gone};
 use crate::wire::server::Server;
 
 /// Number of consecutive renewals within the TTL of a session: as many as for a hold (C12).
@@ -101,17 +101,19 @@ impl Session {
     async fn grant(self: &Arc<Self>) -> Result<Duration, BackendError> {
         let (id, seconds, asked) = (self.id, self.seconds, SystemClock.now());
         let options = LeaseGrantOptions::new().with_id(id);
-        let grant = self
-            .server
-            .send(|mut client| async move { client.lease_grant(seconds, Some(options)).await });
-        match grant.await {
-            Ok(granted) => {
+        let grant = |mut client: Client| async move {
+            match client.lease_grant(seconds, Some(options)).await {
+                Err(error) if is_lease_there(&error) => Ok(None),
+                granted => granted.map(Some),
+            }
+        };
+        match self.server.request(grant).await? {
+            Some(granted) => {
                 self.confirm(asked);
                 Ok(Duration::from_secs(granted.ttl().unsigned_abs()))
             }
             // C16: it was granted.
-            Err(error) if is_lease_there(&error) => self.keep_alive().await.map(|()| self.ttl()),
-            Err(error) => Err(classify(error)),
+            None => self.keep_alive().await.map(|()| self.ttl()),
         }
     }
 
@@ -123,20 +125,25 @@ impl Session {
 
     async fn send_keep_alive(&self) -> Result<(), BackendError> {
         let (id, asked) = (self.id, SystemClock.now());
-        let keep = self.server.send(|mut client| async move { client.lease_keep_alive(id).await });
+        let keep = self.server.request(|mut client| async move {
+            match client.lease_keep_alive(id).await {
+                Err(error) if is_lease_gone(&error) => Ok(false),
+                kept => kept.map(|_| true),
+            }
+        });
         // C8: ends a silent request, even if others wait for it too, so that its connection is given up within the
         // TTL.
         let limit = self.ttl() / KEEP_ALIVE_TRIES;
         match timeout(limit, keep).await {
-            Ok(Ok(_)) => {
+            Ok(Ok(true)) => {
                 self.confirm(asked);
                 Ok(())
             }
-            Ok(Err(error)) if is_lease_gone(&error) => {
+            Ok(Ok(false)) => {
                 self.state().is_gone = true;
                 Err(lease_gone())
             }
-            Ok(Err(error)) => Err(classify(error)),
+            Ok(Err(error)) => Err(error),
             Err(_) => Err(BackendError::no_answer(BACKEND, limit)),
         }
     }
@@ -172,8 +179,11 @@ impl Session {
 
 /// Ends a lease, and with it all keys on it.
 pub(crate) async fn revoke(server: &Server, id: i64) -> Result<(), BackendError> {
-    match server.send(|mut client| async move { client.lease_revoke(id).await }).await {
-        Err(error) if !is_lease_gone(&error) => Err(classify(error)),
-        Ok(_) | Err(_) => Ok(()),
-    }
+    let revoke = |mut client: Client| async move {
+        match client.lease_revoke(id).await {
+            Err(error) if !is_lease_gone(&error) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    };
+    server.request(revoke).await
 }

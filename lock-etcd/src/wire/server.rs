@@ -60,7 +60,7 @@ impl Server {
         Self { endpoints, options, probed, home, current, identity: Identity::default() }
     }
 
-    /// Sends one request to the connected member.
+    /// Sends one request to the connected member. A failure that may pass names the member.
     pub(crate) async fn request<T, F>(
         &self,
         request: impl FnOnce(Client) -> F,
@@ -69,39 +69,20 @@ impl Server {
         F: Future<Output = Result<T, Error>>,
     {
         let link = self.link();
-        self.send_over(&link, request).await.map_err(|error| {
-            let (error, endpoint) = (classify(error), &self.endpoints[link.number]);
-            let host = endpoint.rsplit('/').next().unwrap_or_default();
-            if error.is_transient() { error.at(host) } else { error }
-        })
-    }
-
-    /// Does the same as [`request`](Self::request), with the library's own error.
-    pub(crate) async fn send<T, F>(&self, request: impl FnOnce(Client) -> F) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        self.send_over(&self.link(), request).await
-    }
-
-    async fn send_over<T, F>(
-        &self,
-        link: &Arc<Link>,
-        request: impl FnOnce(Client) -> F,
-    ) -> Result<T, Error>
-    where
-        F: Future<Output = Result<T, Error>>,
-    {
-        let reply = self.request_over(link);
-        let answer = match self.client(link).await {
+        let reply = self.request_over(&link);
+        let answer = match self.client(&link).await {
             Ok(client) => request(client).await,
             Err(error) => Err(error),
         };
         reply.received();
         if answer.as_ref().is_err_and(spoils_connection) {
-            self.retire(link);
+            self.retire(&link);
         }
-        answer
+        answer.map_err(|error| {
+            let (error, endpoint) = (classify(error), &self.endpoints[link.number]);
+            let host = endpoint.rsplit('/').next().unwrap_or_default();
+            if error.is_transient() { error.at(host) } else { error }
+        })
     }
 
     /// Carries out a transaction.
