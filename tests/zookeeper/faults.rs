@@ -68,6 +68,7 @@ lock_testkit::test_faults!(ZooKeeperFaults:
     c17_a_stopped_server_delays_no_call_beyond_its_time_out
     c17_a_dead_server_delays_no_call_beyond_its_time_out
     c17_a_black_hole_delays_no_call_beyond_its_time_out
+    c15_a_closed_connection_names_the_server
     c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline
     c08_a_short_pause_of_the_server_is_no_loss
     c22_a_hold_and_its_token_survive_a_restart

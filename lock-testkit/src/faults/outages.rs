@@ -79,6 +79,18 @@ pub async fn c17_a_black_hole_delays_no_call_beyond_its_time_out<H: Harness>() {
     turn(&client, &fresh_name()).await;
 }
 
+/// C15: a connection that is closed before the answer is an error that names the server.
+pub async fn c15_a_closed_connection_names_the_server<H: Harness>() {
+    let proxy = H::proxy(H::shared().await).await;
+    let client = client_through::<H>(&proxy).await;
+    turn(&client, &fresh_name()).await;
+    proxy.set(Mode::CutAfter(1));
+    let failed = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
+    let Err(LockError::Backend { source, .. }) = failed else { panic!("{failed:?}") };
+    let port = format!(":{}", proxy.addr().port());
+    assert!(source.is_transient() && source.to_string().contains(&port), "{port}: {source}");
+}
+
 /// C8, C9, L4: a server that stops under a holder is noticed by the deadline.
 pub async fn c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline<H: Harness>() {
     let server = H::start().await;
