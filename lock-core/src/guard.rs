@@ -6,8 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::backend::Recording;
 use crate::engine::{
     Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Shared, Succession, while_held,
@@ -215,16 +213,16 @@ impl LockGuard {
         self.shared.extend_hold(&self.hold, Ttl::new(ttl)?).await
     }
 
-    /// Keeps others out for `span` from `began`, however early the hold is released (C41).
+    /// Keeps others out for `span` from the end of this call, however early the hold is released (C41).
     ///
     /// The hold was acquired with its TTL alone, so that a grant whose reply is lost blocks others no longer than
     /// that. If this is dropped or fails, the hold is released at once.
-    pub(crate) async fn keep_out(&self, began: Instant, span: Ttl) -> Result<(), LockError> {
+    pub(crate) async fn keep_out(&self, span: Ttl) -> Result<(), LockError> {
         let ttl = self.hold.lease().asked;
         if span > ttl {
             self.shared.extend_hold(&self.hold, span).await?;
         }
-        self.hold.keep_out(began, span, ttl);
+        self.hold.keep_out(span, ttl);
         self.shared.renewer.look_at(&self.hold);
         Ok(())
     }

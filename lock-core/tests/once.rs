@@ -12,7 +12,7 @@ use lock_core::{
     MemoryBackend, OnceOutcome,
 };
 use lock_testkit::{Fault, Faulty, Operation};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -48,6 +48,17 @@ async fn c41_a_short_run_keeps_others_out_for_the_span() {
     ran.expect("an answer").ran().expect("a free lock").into_value().expect("held to the end");
     let kept = until_free(&other).await;
     assert!(kept >= SPAN / 2 && kept < SPAN / 2 + SPAN / 100, "{kept:?}");
+}
+
+/// C41: the span begins with the run, after a slow answer to the extension.
+#[tokio::test(start_paused = true)]
+async fn c41_a_slow_extension_shortens_no_span() {
+    let (client, faulty, other) = faulty_client();
+    faulty.once(Operation::Extend, Fault::Late(3 * SECOND / 2));
+    let ran = client.once("job").at_least(SPAN).run(async |_| Instant::now()).await;
+    let began = ran.expect("an answer").ran().expect("a free lock").value;
+    sleep_until(began + SPAN - SECOND / 100).await;
+    assert!(other.try_acquire("job").await.expect("an answer").is_none(), "too early");
 }
 
 /// C41: a run that takes longer than the span lets others in at its end.

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::telemetry::Telemetry;
 use crate::model::{
@@ -224,16 +224,16 @@ impl Hold {
         }
     }
 
-    /// Notes that the server keeps the hold for at least `span` from `began`, so that others stay out even after a
-    /// crash (C41). From now on renewals ask for `ttl`, at its pace: they notice a loss.
+    /// Notes that the server keeps the hold for at least `span` from now, so that others stay out even after a crash
+    /// (C41). From now on renewals ask for `ttl`, at its pace: they notice a loss.
     ///
     /// A bound of renewing ends the hold one TTL later, also within the span: the server keeps others out without
     /// renewals.
-    pub(crate) fn keep_out(&self, began: Instant, span: Ttl, ttl: Ttl) {
+    pub(crate) fn keep_out(&self, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
         state.lease.deadline = self.bounded(state.lease.deadline, ttl);
-        state.lease.at_least = Some(Box::new(AtLeast::new(began, span, self.drift)));
+        state.lease.at_least = Some(Box::new(AtLeast::new(span, self.drift)));
         state.schedule(self.clock.now());
     }
 

@@ -13,9 +13,9 @@ pub(crate) struct AtLeast {
 }
 
 impl AtLeast {
-    /// Begins the span at `began`, after the grant. So it never ends before a span that begins at the grant.
-    pub(crate) fn new(began: Instant, span: Ttl, drift: Drift) -> Self {
-        Self { began, span, drift }
+    /// Begins the span now.
+    pub(crate) fn new(span: Ttl, drift: Drift) -> Self {
+        Self { began: Instant::now(), span, drift }
     }
 
     /// Returns the time for which the server must still keep others out; `None` if the span is over.
@@ -40,7 +40,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn c41_what_is_left_is_never_less_than_by_a_slower_clock() {
         let span = Ttl::new(MINUTE).expect("a TTL");
-        let at_least = AtLeast::new(Instant::now(), span, Drift::default());
+        let at_least = AtLeast::new(span, Drift::default());
         assert_eq!(at_least.left().map(Ttl::as_duration), Some(MINUTE));
         tokio::time::advance(MINUTE / 2).await;
         // Half a minute, 1 % of the half minute that has passed, and 2 ms.

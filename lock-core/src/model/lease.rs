@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::{
     AtLeast, Clock, Drift, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId,
     Permits, Slots, SystemClock, Ttl,
@@ -196,7 +194,7 @@ fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
 /// later: by the time that the text was on its way.
 fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
     let left = millis(text).ok_or_else(|| refused("the rest of its span is not 10 ms to 24 h"))?;
-    Ok(Box::new(AtLeast::new(Instant::now(), left, Drift::default())))
+    Ok(Box::new(AtLeast::new(left, Drift::default())))
 }
 
 fn millis(text: &str) -> Option<Ttl> {

@@ -3,8 +3,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::client::{Finished, LockClient};
 use crate::guard::LockGuard;
 use crate::model::{
@@ -214,14 +212,13 @@ impl Once {
             }
             Err(error) => return Err(error),
         };
-        let granted = Instant::now();
         // C42: the previous holder may have recorded it since we looked.
         if let Some(token) = run.done().await? {
             return Ok(OnceOutcome::Done(token));
         }
         if let Some(span) = run.at_least {
             // C41: from here on the lock stays held for the span, even after a crash.
-            guard.keep_out(granted, span).await?;
+            guard.keep_out(span).await?;
         }
         Ok(OnceOutcome::Ran(guard))
     }

@@ -41,7 +41,7 @@ async fn c41_a_renewal_in_flight_prolongs_no_run_beyond_its_bound() {
     let renewal = hold.begin_renewal();
     let asked = SystemClock.now();
     hold.extended(asked, span, span.as_duration());
-    hold.keep_out(Instant::now(), span, ttl);
+    hold.keep_out(span, ttl);
     hold.renewed(asked, renewal.ttl, span.as_duration());
     let left = SystemClock.now().until(hold.lease().deadline);
     assert!(left <= bound + TTL, "{left:?}");
