@@ -60,9 +60,8 @@ pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, 
         Ok(Begun::Done) => WorkOutcome::of(Ok(Exit::Done)),
         Err(failure) => WorkOutcome::of(Err(failure)),
     };
-    // After the loss of the only lock nothing is left to give back, and the server may not answer. In any other case
-    // other locks may still be held, and a cancelled claim may still be granted.
-    if (!matches!(ended, Ok(Exit::Lost)) || names.len() > 1) && shut_down(&client).await {
+    // After a loss too: the server may keep the hold for longer than we believed in it.
+    if shut_down(&client).await {
         // The server answered in the end.
         unreleased.retain(Unreleased::is_refused);
     }

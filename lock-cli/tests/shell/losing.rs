@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lock_testkit::{eventually, is_running};
+use lock_testkit::{Mode, Proxy, eventually, is_running};
 
 use crate::shell::Shell;
 use crate::store::{Redis, Store};
@@ -87,4 +87,21 @@ async fn c08_a_loss_names_its_cause() {
     forbid(&redis);
     assert_eq!(held.code().await, 76, "{}", held.stderr());
     assert!(held.stderr().contains("no permissions"), "{}", held.stderr());
+}
+
+/// C8: the server heard the last renewals, whose answers were lost. So it keeps the hold for longer than its holder
+/// believed in it, unless the holder gives it back.
+#[tokio::test]
+async fn c08_a_lost_hold_is_given_back() {
+    let redis = Redis::start().await;
+    let proxy = Proxy::start(redis.0.addr()).await;
+    let shell = Shell::with_url(&proxy.url());
+    let script = "trap '' TERM; while [ ! -e go ]; do sleep 0.05; done";
+    let mut held = shell.hold(&["--ttl", "9s", "--grace", "60s"], "a", script).await;
+    proxy.set(Mode::SwallowReplies);
+    eventually("it is lost", LIMIT, async || held.stderr().contains("was lost while")).await;
+    proxy.set(Mode::Pass);
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(held.code().await, 76, "{}", held.stderr());
+    assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 0);
 }
