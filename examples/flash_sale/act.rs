@@ -56,15 +56,6 @@ impl Act {
         matches!(self, Self::StoppedUnfenced | Self::StoppedFenced)
     }
 
-    /// Returns the length of a payment, which lies between the read and the write. It is longer in the third act,
-    /// so that single holds are visible in the picture.
-    pub(crate) fn payment(self) -> Duration {
-        match self.stops_a_worker() {
-            false => Duration::from_millis(1),
-            true => Duration::from_millis(8),
-        }
-    }
-
     /// Returns the number of buyers that a worker serves at a time, of the requested `tasks`. Its tills share one
     /// client, and one place in the queue for the lock. A worker that will be stopped has only one till, so that
     /// it is stopped between its read and its write.

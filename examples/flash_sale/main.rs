@@ -16,20 +16,17 @@
 //! ```
 //!
 //! The shop is files in a temporary directory, whatever store the locks are in, so every `--url` tells the same
-//! story. The program ends with a picture that shows the holder at each time. The exit code is 0 only if each act
-//! had the announced result.
+//! story. The exit code is 0 only if each act had the announced result.
 
 mod act;
 mod crew;
 mod news;
 mod orders;
-mod picture;
 mod played;
 mod sale;
 mod shop;
 mod stage;
 mod stop;
-mod svg;
 mod telling;
 mod verdict;
 mod worker;
@@ -72,7 +69,6 @@ fn show(url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
         played.push(result);
     }
     telling::summary(&played);
-    println!("\nWho held the lock when: {}", picture::paint(&played)?.display());
     Ok(judge(&played))
 }
 

@@ -10,8 +10,7 @@ use crate::sale::Failure;
 
 /// One line from a worker.
 ///
-/// Times are spans since the Unix epoch. All processes of a machine share that clock, and a step of it only
-/// spoils the picture. Lines have microseconds.
+/// Times are spans since the Unix epoch. All processes of a machine share that clock. Lines have microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum News {
     /// The worker waits for the start.
@@ -23,7 +22,7 @@ pub(crate) enum News {
     /// The worker read the stock, and will write one less after a slow payment.
     AboutToWrite { token: FencingToken, read: u32 },
     /// The shop refused the write: it has seen a newer token.
-    Refused { at: Duration, token: FencingToken, seen: FencingToken },
+    Refused { token: FencingToken, seen: FencingToken },
     /// The worker believed in its hold for this long. `kept` is the answer to the release: true if the worker
     /// still held the lock at the end.
     Held { token: FencingToken, from: Duration, to: Duration, kept: bool },
@@ -42,9 +41,7 @@ impl fmt::Display for News {
             Self::Sold { at, left } => write!(f, "sold {} {left}", at.as_micros()),
             Self::SoldOut => f.write_str("sold-out"),
             Self::AboutToWrite { token, read } => write!(f, "about-to-write {token} {read}"),
-            Self::Refused { at, token, seen } => {
-                write!(f, "refused {} {token} {seen}", at.as_micros())
-            }
+            Self::Refused { token, seen } => write!(f, "refused {token} {seen}"),
             Self::Held { token, from, to, kept } => {
                 let (from, to) = (from.as_micros(), to.as_micros());
                 write!(f, "held {token} {from} {to} {kept}")
@@ -65,8 +62,8 @@ impl FromStr for News {
             ["about-to-write", token, read] => {
                 Self::AboutToWrite { token: token.parse()?, read: read.parse()? }
             }
-            ["refused", at, token, seen] => {
-                Self::Refused { at: moment(at)?, token: token.parse()?, seen: seen.parse()? }
+            ["refused", token, seen] => {
+                Self::Refused { token: token.parse()?, seen: seen.parse()? }
             }
             ["held", token, from, to, kept] => Self::Held {
                 token: token.parse()?,

@@ -1,6 +1,5 @@
 //! The record of an act, and questions about it.
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use leasehold::FencingToken;
@@ -17,7 +16,6 @@ pub(crate) type Heard = Vec<(u32, News)>;
 pub(crate) struct Played {
     pub(crate) act: Act,
     pub(crate) sale: Sale,
-    pub(crate) began: Duration,
     pub(crate) heard: Heard,
     /// Stop of the worker with the slow payment.
     pub(crate) stop: Option<Stop>,
@@ -48,17 +46,15 @@ pub(crate) struct Hold {
     pub(crate) to: Duration,
     /// True if the worker still held the lock at its release.
     pub(crate) kept: bool,
-    /// True if an item was sold during the hold.
-    pub(crate) sold: bool,
 }
 
 /// Fate of the stopped worker's write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LateWrite {
     /// The shop accepted it.
-    Taken { at: Duration, left: u32 },
+    Taken { left: u32 },
     /// The shop had seen a newer token.
-    Refused { at: Duration, seen: FencingToken },
+    Refused { seen: FencingToken },
 }
 
 impl Played {
@@ -70,30 +66,13 @@ impl Played {
 
     /// Returns the holds of the lock, in the order of their tokens.
     pub(crate) fn holds(&self) -> Vec<Hold> {
-        let mut sold = HashSet::new();
-        let mut holds = Vec::new();
-        for &(worker, news) in &self.heard {
-            match news {
-                News::Sold { .. } => drop(sold.insert(worker)),
-                News::Held { token, from, to, kept } => {
-                    holds.push(Hold { worker, token, from, to, kept, sold: sold.remove(&worker) })
-                }
-                _ => {}
-            }
-        }
-        holds.sort_by_key(|hold| hold.token);
-        holds
-    }
-
-    /// Returns the stock after each write, in order of time.
-    pub(crate) fn stock(&self) -> Vec<(Duration, u32)> {
-        let written = |(_, news): &(u32, News)| match *news {
-            News::Sold { at, left } => Some((at, left)),
+        let held = |&(worker, news): &(u32, News)| match news {
+            News::Held { token, from, to, kept } => Some(Hold { worker, token, from, to, kept }),
             _ => None,
         };
-        let mut stock: Vec<_> = self.heard.iter().filter_map(written).collect();
-        stock.sort();
-        stock
+        let mut holds: Vec<_> = self.heard.iter().filter_map(held).collect();
+        holds.sort_by_key(|hold| hold.token);
+        holds
     }
 
     /// Returns the fate of the stopped worker's write.
@@ -102,26 +81,12 @@ impl Played {
         let its_own = self.heard.iter().filter(|(worker, _)| *worker == stop.worker);
         its_own.map(|(_, news)| *news).find_map(|news| match news {
             News::Sold { at, left } if at >= stop.stopped && left + 1 == stop.read => {
-                Some(LateWrite::Taken { at, left })
+                Some(LateWrite::Taken { left })
             }
-            News::Refused { at, token, seen } if token == stop.token => {
-                Some(LateWrite::Refused { at, seen })
+            News::Refused { token, seen } if token == stop.token => {
+                Some(LateWrite::Refused { seen })
             }
             _ => None,
         })
-    }
-
-    /// Returns the first hold that began after the worker was stopped, when its lease was over.
-    pub(crate) fn taken_over(&self) -> Option<Hold> {
-        let stop = self.stop?;
-        self.holds().into_iter().find(|hold| hold.token > stop.token)
-    }
-}
-
-impl LateWrite {
-    pub(crate) fn at(&self) -> Duration {
-        match *self {
-            Self::Taken { at, .. } | Self::Refused { at, .. } => at,
-        }
     }
 }

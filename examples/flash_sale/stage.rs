@@ -40,14 +40,12 @@ impl Stage {
         let orders = |worker| self.orders(act, worker, &dir);
         let mut crew = Crew::hire(&self.url, sale.workers, orders)?;
         crew.open_doors()?;
-        let began = now();
         let (heard, stop) = listen(&crew)?;
         crew.go_home()?;
         let shop = Shop::enter(&dir, false)?;
         Ok(Played {
             act,
             sale,
-            began,
             heard,
             stop,
             sold: u32::try_from(shop.sales()?)?,

@@ -81,10 +81,10 @@ fn late_write(played: &Played) {
     };
     let Stop { worker, token, .. } = stop;
     match late {
-        LateWrite::Taken { left, .. } => {
+        LateWrite::Taken { left } => {
             println!("  The write of worker {worker} is taken: the stock jumps from 0 to {left}.");
         }
-        LateWrite::Refused { seen, .. } => {
+        LateWrite::Refused { seen } => {
             println!("  The write of worker {worker} is refused: its token {token} is stale,");
             println!("  since the shop has seen {seen}. Its buyer is served anew.");
         }

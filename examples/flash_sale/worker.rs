@@ -18,6 +18,9 @@ use crate::stop;
 /// Time to pack a parcel, without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
 
+/// Time of a payment, which lies between the read and the write.
+const PAYMENT: Duration = Duration::from_millis(1);
+
 /// Time of the slow payment: long enough to stop the worker during it. It is over when the worker continues.
 const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 
@@ -135,7 +138,7 @@ impl Worker {
                 say(News::AboutToWrite { token, read });
                 payment.await;
             }
-            _ => sleep(self.orders.act.payment()).await,
+            _ => sleep(PAYMENT).await,
         }
         Ok(())
     }
@@ -149,11 +152,10 @@ impl Worker {
 
 /// Reports the result of a sale to the parent.
 fn report(sale: Result<u32, NoSale>) -> Result<u32, NoSale> {
-    let at = now();
     match sale {
-        Ok(left) => say(News::Sold { at, left }),
+        Ok(left) => say(News::Sold { at: now(), left }),
         Err(NoSale::SoldOut) => say(News::SoldOut),
-        Err(NoSale::Stale { token, seen }) => say(News::Refused { at, token, seen }),
+        Err(NoSale::Stale { token, seen }) => say(News::Refused { token, seen }),
         Err(NoSale::Failed(_)) => {}
     }
     sale
