@@ -1,5 +1,6 @@
 //! The memory backend as the model of all others: random histories must have the same outcomes.
 
+mod effect;
 mod history;
 mod member;
 mod run;
@@ -13,8 +14,9 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use tokio::time::{Instant, sleep};
 
+use self::effect::Seen;
 use self::history::{History, Step, histories};
-use self::run::{Run, Seen};
+use self::run::Run;
 use super::harness::Harness;
 use lock_core::DistributedLock;
 

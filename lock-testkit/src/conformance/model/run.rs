@@ -8,55 +8,15 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::super::steps::{claim, fresh_name};
+use super::effect::{Effect, Held, Seen};
 use super::history::Step;
 use super::member::{Attempted, Member, MemberState};
 use lock_core::backend::WAITER_LIVENESS;
 use lock_core::testing::FakeClock;
 use lock_core::{
-    Clock, DistributedLock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment, Slots,
+    Clock, DistributedLock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment,
     SystemClock, Whom,
 };
-
-/// Result of a step, without values that differ between runs: the number of a grant stands for its token.
-#[derive(Debug, PartialEq)]
-pub(super) struct Seen {
-    answer: Effect,
-    /// Outcomes for waiters and holders, by their numbers.
-    told: Vec<(usize, Effect)>,
-}
-
-#[derive(Debug, PartialEq)]
-enum Effect {
-    Granted(usize, Slots),
-    NotGranted,
-    /// The lock is held as one of this number of permits.
-    Conflict(u16),
-    /// True if there was something to extend, or to end.
-    Done(bool),
-    Lost,
-    Died,
-    /// The step asked nothing.
-    Nothing,
-    Evicted(Vec<Held>),
-    /// The holders of the lock, and the number of waiters.
-    Held(Vec<Held>, u64),
-}
-
-impl Effect {
-    /// Returns true if a waiter may be counted twice: it came over a new connection, and the server has not noticed
-    /// the end of the old one.
-    fn has_more_waiters_than(&self, expected: &Self) -> bool {
-        match (self, expected) {
-            (Self::Held(held, waiters), Self::Held(is_to_be, wait)) => {
-                held == is_to_be && waiters > wait
-            }
-            _ => false,
-        }
-    }
-}
-
-/// The number of its grant if it is a hold of the history, its kind and its slots.
-type Held = (Option<usize>, Kind, Slots);
 
 /// Passing of time.
 enum Time {
