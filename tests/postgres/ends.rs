@@ -1,6 +1,5 @@
 //! Holds that end with their client's connection.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -8,8 +7,8 @@ use leasehold::core::OwnerId;
 use leasehold::core::backend::{DistributedLockExt, Extension, Renewal};
 use leasehold::postgres::PostgresBackend;
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, LostReason, Ttl};
-use lock_testkit::LeaseExt;
-use lock_testkit::{Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
+use lock_testkit::process::signal;
+use lock_testkit::{LeaseExt, Mode, PgBouncer, PostgresServer, Proxy, child, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::timeout;
 
@@ -24,10 +23,6 @@ const GRACE: Duration = Duration::from_secs(3);
 /// Longest pause between two looks of a waiter.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Sessions of the clients whose holds end with their connection.
-const HOLDERS: &str = "(classid::bigint << 32 | objid::bigint) IN (SELECT session FROM \
-     leasehold.locks_grants UNION SELECT session FROM leasehold.locks_holders)";
-
 fn ending(url: &str) -> String {
     format!("{url}?ends_with=connection")
 }
@@ -36,10 +31,19 @@ async fn ends(url: &str) -> LockClient {
     client(&ending(url)).await
 }
 
+/// Ends the sessions of the clients whose holds end with their connection.
 fn terminate(server: &PostgresServer) {
-    server.psql(&format!(
-        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND {HOLDERS}"
-    ));
+    server.psql(
+        "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND \
+         (classid::bigint << 32 | objid::bigint) IN (SELECT session FROM leasehold.locks_grants \
+         UNION SELECT session FROM leasehold.locks_holders)",
+    );
+}
+
+/// Waits until the holder knows that its connection is gone.
+async fn disconnected(guard: &LockGuard) {
+    let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
+    assert_eq!(reason, LostReason::Disconnected);
 }
 
 /// Role of a child process: acquires the lock and keeps it until it is killed.
@@ -111,8 +115,7 @@ async fn c08_a_cut_connection_ends_holds_of_each_kind_at_once() {
         proxy.cut();
         let cut = Instant::now();
         for guard in guards {
-            let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
-            assert_eq!(reason, LostReason::Disconnected);
+            disconnected(&guard).await;
         }
         let took = cut.elapsed();
         assert!(took < SLACK, "round {round}: told after {took:?}");
@@ -190,8 +193,7 @@ async fn p2_nobody_is_let_in_beside_a_holder_after_a_crash_of_the_server() {
     let guard = held(&holder, "x").await;
     server.kill();
     server.restart().await;
-    let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
-    assert_eq!(reason, LostReason::Disconnected);
+    disconnected(&guard).await;
     let second = timeout(LIMIT, held(&next, "x")).await.expect("its time is over");
     assert!(second.token() > guard.token());
 }
@@ -218,7 +220,7 @@ async fn c08_a_table_that_is_locked_is_no_loss() {
 async fn p2_a_server_without_the_session_grants_and_extends_nothing() {
     let (server, name) = (shared().await, fresh_name());
     drop(ends(&server.url()).await);
-    let owner = uuid();
+    let owner = OwnerId::random().expose();
     for call in [
         format!(
             "acquire('{name}', '{owner}', 60000, '', NULL, 0, false, NULL, 42, 9007199254740991)"
@@ -269,32 +271,31 @@ async fn p2_the_hold_of_a_waiter_ends_with_the_session_over_which_it_asks() {
     }
 }
 
-fn uuid() -> String {
-    format!("00000000-0000-0000-0000-{:012}", std::process::id())
-}
-
-/// C10: an attached lease ends with the connection of the client that extends it.
+/// C10, C38: an attached lease of each kind ends with the connection of the client that extends it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c10_an_attached_lease_ends_with_the_connection_that_extends_it() {
     let server = PostgresServer::start().await;
-    let taker = PostgresBackend::connect(&ending(&server.url())).await.expect("a connection");
-    let attacher = ends(&server.url()).await;
-    let (next, name) = (client(&server.url()).await, fresh_name());
-    let lease = taker.acquire_lease(&patient(&name)).await.expect("a free lock");
-    let guard = attacher.attach(lease).await.expect("still held");
-    drop(taker);
-    let try_once = || next.acquire(LockRequest::new(&name).wait(leasehold::Wait::Never));
-    let till = Instant::now() + GRACE + LOOK;
-    while Instant::now() < till {
-        let busy = try_once().await;
-        assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
+    let (attacher, next) = (ends(&server.url()).await, client(&server.url()).await);
+    for request in [patient("a"), patient("b").shared()] {
+        let taker = PostgresBackend::connect(&ending(&server.url())).await.expect("a connection");
+        let lease = taker.acquire_lease(&request).await.expect("a free lock");
+        let guard = attacher.attach(lease).await.expect("still held");
+        drop(taker);
+        let till = Instant::now() + GRACE + LOOK;
+        while Instant::now() < till {
+            is_busy(&next, guard.name().as_str()).await;
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        assert!(guard.is_held());
+        terminate(&server);
+        disconnected(&guard).await;
+        turn(&next, guard.name().as_str()).await;
     }
-    assert!(guard.is_held());
-    terminate(&server);
-    let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
-    assert_eq!(reason, LostReason::Disconnected);
-    turn(&next, &name).await;
+}
+
+async fn is_busy(client: &LockClient, name: &str) {
+    let busy = client.acquire(LockRequest::new(name).wait(leasehold::Wait::Never)).await;
+    assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
 }
 
 /// C10: a living client's extension within the grace period keeps the hold.
@@ -307,8 +308,7 @@ async fn c10_a_hold_that_is_extended_within_the_grace_goes_on() {
     let lease = taker.acquire_lease(&patient("x")).await.expect("a free lock");
     drop(taker);
     eventually("its session is seen to be gone", LIMIT, async || {
-        let busy = next.acquire(LockRequest::new("x").wait(leasehold::Wait::Never)).await;
-        assert!(matches!(busy, Err(LockError::NotAcquired { .. })), "{busy:?}");
+        is_busy(&next, "x").await;
         number(&server, "SELECT count(*) FROM leasehold.locks_grants WHERE session IS NULL") == 1
     })
     .await;
@@ -353,17 +353,12 @@ async fn c08_a_session_that_is_silent_is_given_up() {
     let client = ends(&server.url()).await;
     let guard = held(&client, &fresh_name()).await;
     let session = "SELECT pid FROM pg_locks WHERE locktype = 'advisory'";
-    let process = server.psql(session);
-    let signal = |signal: &str| {
-        let status = Command::new("kill").args([signal, &*process]).status();
-        assert!(status.expect("kill can be run").success());
-    };
-    signal("-STOP");
+    let process = server.psql(session).parse().expect("a process");
+    signal::stop(process);
     let stopped = Instant::now();
-    let reason = timeout(LIMIT, guard.lost()).await.expect("it is seen");
+    disconnected(&guard).await;
     let took = stopped.elapsed();
-    signal("-CONT");
-    assert_eq!(reason, LostReason::Disconnected);
+    signal::cont(process);
     assert!(took < GRACE + SLACK, "told after {took:?}");
 }
 
@@ -402,23 +397,4 @@ async fn c08_a_short_hold_that_was_waited_for_is_not_lost_at_once() {
         assert!(!matches!(lost, Ok(LostReason::Disconnected)), "{lost:?}");
         drop((guard, others));
     }
-}
-
-/// C10, C38: an attached shared lease ends with the connection of the client that extends it, as an exclusive one.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c10_an_attached_reader_ends_with_the_connection_that_extends_it() {
-    let server = PostgresServer::start().await;
-    let taker = PostgresBackend::connect(&server.url()).await.expect("a connection");
-    let (attacher, next) = (ends(&server.url()).await, client(&server.url()).await);
-    let name = fresh_name();
-    let request = patient(&name).shared().ttl(MINUTE);
-    let lease = taker.acquire_lease(&request).await.expect("a free lock");
-    let _guard = attacher.attach(lease).await.expect("still held");
-    let bound = "SELECT count(*) FROM leasehold.locks_holders WHERE session IS NOT NULL";
-    assert_eq!(number(&server, bound), 1);
-    server.psql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'");
-    let ended = Instant::now();
-    turn(&next, &name).await;
-    let took = ended.elapsed();
-    assert!(took < GRACE + LOOK * 2 + SLACK, "freed after {took:?}");
 }
