@@ -208,6 +208,14 @@ impl LockError {
     }
 }
 
+const ATTACHED: &str =
+    "is held under another guard of this client: use that one, or detach it first";
+const UNFENCED: &str = "is evicted, but the fence does not keep it out yet";
+const NO_LOCK: &str = "is in its place, which no client of locks has written: remove it if nobody \
+     needs it, or choose another name or a prefix (`?prefix=` in the URL)";
+const NOT_RENEWED: &str = "so the lock would not be renewed: set a runtime that lives as long as \
+     the client by `ClientOptions::runtime`";
+
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -217,58 +225,35 @@ impl fmt::Display for LockError {
                 write!(f, "lock \"{name}\" was not acquired: {contention}")
             }
             Self::Timeout { name, waited, contention } => {
-                write!(f, "lock \"{name}\" was not acquired within {waited:.1?}")?;
-                match contention {
-                    Some(seen) => write!(f, ": {seen}"),
-                    None => f.write_str(": the server gave no useful answer"),
-                }
+                let seen = contention.as_ref().map(Contention::to_string);
+                let seen = seen.as_deref().unwrap_or("the server gave no useful answer");
+                write!(f, "lock \"{name}\" was not acquired within {waited:.1?}: {seen}")
             }
             Self::Lost { name, reason, source } => {
                 write!(f, "lock \"{name}\" is lost: {reason}")?;
                 source.iter().try_for_each(|error| write!(f, ": {error}"))
             }
-            Self::AlreadyAttached { name } => write!(
-                f,
-                "lock \"{name}\" is held under another guard of this client: use that one, or \
-                 detach it first"
-            ),
-            Self::Unfenced { name, source } => write!(
-                f,
-                "the holder of lock \"{name}\" is evicted, but the fence does not keep it out \
-                 yet: {source}"
-            ),
-            Self::Unrecorded { name, occurrence, source } => write!(
-                f,
-                "occurrence \"{occurrence}\" of lock \"{name}\" ran, and may not be recorded: {source}"
-            ),
+            Self::AlreadyAttached { name } => write!(f, "lock \"{name}\" {ATTACHED}"),
+            Self::Unfenced { name, source } => {
+                write!(f, "the holder of lock \"{name}\" {UNFENCED}: {source}")
+            }
+            Self::Unrecorded { name, occurrence: run, source } => {
+                write!(
+                    f,
+                    "occurrence \"{run}\" of lock \"{name}\" ran, and may not be recorded: {source}"
+                )
+            }
             Self::Unsupported { name, backend, what } => {
                 write!(f, "lock \"{name}\": {backend} cannot {what}")
             }
             Self::Closed { name } => {
                 write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
             }
-            Self::RuntimeStopped { name, still_for } => {
-                write!(f, "lock \"{name}\" was not acquired: the runtime of this client's tasks ")?;
-                match still_for {
-                    Some(span) => write!(f, "has not run them for {span:.1?}")?,
-                    None => f.write_str("has ended")?,
-                }
-                f.write_str(
-                    ", so the lock would not be renewed: set a runtime that lives as long \
-                     as the client by `ClientOptions::runtime`",
-                )
+            Self::RuntimeStopped { name, still_for } => runtime_stopped(f, name, *still_for),
+            Self::NotALock { name, found } => {
+                write!(f, "lock \"{name}\" cannot be used: {found} {NO_LOCK}")
             }
-            Self::NotALock { name, found } => write!(
-                f,
-                "lock \"{name}\" cannot be used: {found} is in its place, which no client of locks has \
-                 written: remove it if nobody needs it, or choose another name or a prefix (`?prefix=` \
-                 in the URL)"
-            ),
-            Self::Conflict { name, asked, held } => write!(
-                f,
-                "lock \"{name}\" was not acquired: its holders count {held} permits, and the request \
-                 counts {asked}: use the same number everywhere"
-            ),
+            Self::Conflict { name, asked, held } => conflict(f, name, *asked, *held),
             Self::Incomplete { held, source } => {
                 write!(f, "the listing of {} locks is incomplete: {source}", held.len())
             }
@@ -280,6 +265,27 @@ impl fmt::Display for LockError {
             }
         }
     }
+}
+
+fn runtime_stopped(
+    f: &mut fmt::Formatter<'_>,
+    name: &LockName,
+    still_for: Option<Duration>,
+) -> fmt::Result {
+    let still = still_for.map(|span| format!("has not run them for {span:.1?}"));
+    let still = still.as_deref().unwrap_or("has ended");
+    write!(
+        f,
+        "lock \"{name}\" was not acquired: the runtime of this client's tasks {still}, {NOT_RENEWED}"
+    )
+}
+
+fn conflict(f: &mut fmt::Formatter<'_>, name: &LockName, asked: u16, held: u16) -> fmt::Result {
+    write!(
+        f,
+        "lock \"{name}\" was not acquired: its holders count {held} permits, and the request "
+    )?;
+    write!(f, "counts {asked}: use the same number everywhere")
 }
 
 /// `Display` has the whole cause, so there is no source.
