@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use lock_core::backend::FALLBACK_POLL;
 use lock_core::{LockClient, LockError, LockRequest, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::Builder;
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, timeout};
 
 const MS: Duration = Duration::from_millis(1);
@@ -224,6 +226,47 @@ async fn c16_a_grant_on_its_way_is_for_the_next_head() {
     assert!(second.remaining() <= TTL, "the server keeps it for no longer");
     sleep(TTL / 2).await;
     assert!(second.remaining() > 5 * TTL, "renewed with its own TTL: {second:?}");
+    assert_eq!(store.faulty.calls(Operation::Withdraw), 0);
+    second.release().await.expect("held to the end");
+}
+
+/// C22: a reader does not take a place whose hold may have been granted before the reader came.
+#[tokio::test(start_paused = true)]
+async fn c22_a_reader_takes_no_hold_from_before_its_call() {
+    let store = Store::new();
+    let other = store.other();
+    let writer = other.acquire("a").await.expect("a free lock");
+    let mut first = Box::pin(store.locks.acquire(patient(TTL).shared()));
+    timeout(10 * MS, &mut first).await.expect_err("a writer holds it");
+    writer.release().await.expect("held to the end");
+    // The first reader has its hold now, and nobody polls it.
+    let before = other.acquire(patient(TTL).shared()).await.expect("a reader beside it");
+    let later = store.locks.acquire(patient(TTL).shared());
+    let gives_up = async {
+        yield_now().await;
+        drop(first);
+    };
+    let (later, ()) = tokio::join!(later, gives_up);
+    let later = later.expect("a reader beside them");
+    assert!(later.token() > before.token(), "{later:?} {before:?}");
+}
+
+/// C27: a reader keeps the place of its line if that surely waits since the reader came.
+#[tokio::test(start_paused = true)]
+async fn c27_a_reader_that_gives_up_leaves_its_place_to_the_next() {
+    let store = Store::new();
+    let writer = store.other().acquire("a").await.expect("a free lock");
+    let first =
+        store.locks.acquire(patient(4 * FALLBACK_POLL).ttl(Duration::from_secs(9)).shared());
+    let second =
+        store.locks.acquire(patient(9 * FALLBACK_POLL).ttl(Duration::from_secs(9)).shared());
+    let ends = async {
+        sleep(5 * FALLBACK_POLL).await;
+        writer.release().await.expect("held to the end");
+    };
+    let (first, second, ()) = tokio::join!(first, second, ends);
+    first.expect_err("it gives up");
+    let second = second.expect("its turn");
     assert_eq!(store.faulty.calls(Operation::Withdraw), 0);
     second.release().await.expect("held to the end");
 }

@@ -215,12 +215,12 @@ impl Acquisition {
     }
 
     fn has_use_for(&self, passed: &Passed) -> bool {
-        let claim = &self.place.claim;
+        let ttl = self.place.claim.ttl;
         match passed {
             Passed::Hold(hold) => {
-                !self.by_server && hold.suits(claim.ttl, self.shared.options.clock.now())
+                !self.by_server && hold.suits(ttl, self.shared.options.clock.now())
             }
-            Passed::Place(place) => place.suits(claim),
+            Passed::Place(place) => place.suits(&self.place),
         }
     }
 

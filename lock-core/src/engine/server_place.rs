@@ -12,8 +12,10 @@ use super::claim_state::ClaimEvent;
 use super::containment::contained;
 use super::local_queue::LineAnswers;
 use super::owned_claim::OwnedClaim;
-use crate::backend::{Attempt, DistributedLock, WaiterEvent, WaiterEvents, WaiterHandle};
-use crate::model::{BackendError, Claim, Clock, Contention, Moment};
+use crate::backend::{
+    Attempt, DistributedLock, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle,
+};
+use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
 ///
@@ -29,6 +31,8 @@ pub(crate) struct ServerPlace {
     pub(super) answers: Option<Arc<LineAnswers>>,
     pub(super) claim: Claim,
     pub(super) owned: OwnedClaim,
+    /// A time at which the server had surely not granted the claim yet, the latest that is known.
+    not_granted_at: Instant,
 }
 
 /// A request in flight. It progresses whenever it is polled.
@@ -63,7 +67,8 @@ pub(super) struct Answer {
 
 impl ServerPlace {
     pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
-        Self { request: None, busy: None, channel: None, answers: None, claim, owned }
+        let (request, busy, channel, answers) = Default::default();
+        Self { request, busy, channel, answers, claim, owned, not_granted_at: Instant::now() }
     }
 
     /// Returns true if nothing has been sent.
@@ -71,11 +76,16 @@ impl ServerPlace {
         self.owned.is_absent()
     }
 
-    /// Returns true if the place serves `claim`. A repeated request may change its TTL and label, but not its kind,
-    /// nor its owner, which marks a candidate (C40).
-    pub(crate) fn suits(&self, claim: &Claim) -> bool {
+    /// Returns true if the place serves the acquisition with the place `new`. A repeated request may change its TTL and
+    /// label, but not its kind, nor its owner, which marks a candidate (C40).
+    ///
+    /// A hold that allows others beside it must be granted after its acquisition began. Otherwise another may have been
+    /// granted between the two, with a greater token (C22).
+    pub(crate) fn suits(&self, new: &ServerPlace) -> bool {
         let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
-        sort(&self.claim) == sort(claim)
+        let is_in_order =
+            self.claim.kind == Kind::Exclusive || self.not_granted_at >= new.not_granted_at;
+        sort(&self.claim) == sort(&new.claim) && is_in_order
     }
 
     /// Returns the same place, for the acquisition that made `claim`.
@@ -103,6 +113,9 @@ impl ServerPlace {
             return request.sent;
         }
         self.busy = None;
+        if self.is_new() {
+            self.not_granted_at = Instant::now();
+        }
         if waits && self.channel.is_none() {
             self.channel = Some(WaiterHandle::channel());
         }
@@ -128,11 +141,16 @@ impl ServerPlace {
         let request = self.request.as_mut()?;
         let answer = request.answer.get_mut().unwrap_or_else(PoisonError::into_inner);
         let attempt = timeout_at(end, answer).await.ok()?;
-        let Request { claim, asked, .. } = self.request.take()?;
+        let Request { claim, asked, sent, .. } = self.request.take()?;
         if !attempt.as_ref().is_err_and(BackendError::is_transient) {
             self.answers.iter().for_each(|answers| answers.answered());
         }
         let is_outdated = (claim.ttl, &claim.label) != (self.claim.ttl, &self.claim.label);
+        if let Ok(Attempt::Busy(_)) = &attempt {
+            // The backend may answer from its last look.
+            let seen = sent.checked_sub(FALLBACK_POLL).unwrap_or(self.not_granted_at);
+            self.not_granted_at = self.not_granted_at.max(seen);
+        }
         if let (Ok(Attempt::Busy(seen)), true, false) =
             (&attempt, self.channel.is_some(), is_outdated)
         {
