@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use lock_core::backend::{Attempt, Claim, Grant, WAITER_LIVENESS, WaiterHandle};
-use lock_core::{BackendError, Clock, FencingToken, Moment, Outcome, Slots, SystemClock};
+use lock_core::{BackendError, Clock, Moment, Outcome, Slots, SystemClock};
 use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteResult};
 
 use crate::claims::Node;
@@ -73,19 +73,19 @@ impl Ask<'_> {
         is_held: bool,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (path, token, queue) = self.create(is_held).await?;
+        let (node, queue) = self.create(is_held).await?;
         let mut entries = queue.entries().iter().enumerate();
-        let Some((at, own)) = entries.find(|(_, entry)| path.ends_with(&entry.child)) else {
+        let Some((at, own)) = entries.find(|(_, entry)| node.path.ends_with(&entry.child)) else {
             return Err(overtaken("the claim was ended"));
         };
         self.leave_unless_in_order(own).await?;
         // C16: an earlier request, whose reply was lost, has also created a node.
         if queue.place(self.claim.owner) != Some(at) {
-            self.store.delete(&self.session, &path).await?;
+            self.store.delete(&self.session, &node.path).await?;
             return Err(overtaken("an earlier request of the claim was carried out"));
         }
-        let node = Node { path: path.clone(), token, slots: Slots::NONE };
-        let attempt = self.stand(&queue, at, (node, is_held), waiter).await?;
+        let path = node.path.clone();
+        let attempt = self.stand(&queue, at, node, waiter).await?;
         if waiter.is_none() && matches!(attempt, Attempt::Busy(_)) {
             self.store.delete(&self.session, &path).await?;
             self.store.claims.forget(self.claim.owner);
@@ -112,11 +112,13 @@ impl Ask<'_> {
         &self,
         queue: &Queue,
         at: usize,
-        (node, is_held): (Node, bool),
+        node: Node,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         match (self.standing(queue, at).await?, waiter) {
-            (Standing::Fits(_), _) if is_held => self.granted(node).map(Attempt::Granted),
+            (Standing::Fits(_), _) if node.token.is_some() => {
+                self.granted(node).map(Attempt::Granted)
+            }
             (Standing::Fits(slots), _) => {
                 self.claim(Node { slots, ..node }).await.map(Attempt::Granted)
             }
@@ -126,9 +128,10 @@ impl Ask<'_> {
                 Err(self.conflict(of).await)
             }
             (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
-                if is_held {
-                    self.write(&node, false).await?;
-                }
+                let node = match node.token {
+                    Some(_) => self.write(node, false).await?,
+                    None => node,
+                };
                 self.wait(queue, at, node, waiter).await
             }
             (Standing::Behind(_) | Standing::Full, None) => self.busy(queue).await,
@@ -156,7 +159,7 @@ impl Ask<'_> {
     }
 
     /// Creates the claim's node, and then reads the other claims.
-    async fn create(&self, is_held: bool) -> Result<(String, FencingToken, Queue), BackendError> {
+    async fn create(&self, is_held: bool) -> Result<(Node, Queue), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
         for _ in 0..TRIES {
             let floor = self.store.floors.get(&self.session).await?;
@@ -170,9 +173,13 @@ impl Ask<'_> {
                     let Some(MultiWriteResult::Create { path, stat }) = results.pop() else {
                         return Err(overtaken("no node was made"));
                     };
-                    let made = if stat.is_invalid() { self.made(&path).await? } else { stat.czxid };
+                    let token = match is_held {
+                        true if stat.is_invalid() => Some(floor.token(self.made(&path).await?)?),
+                        true => Some(floor.token(stat.czxid)?),
+                        false => None,
+                    };
                     let queue = self.store.read_queue(&self.session, read).await?;
-                    return Ok((path, floor.token(made)?, queue));
+                    return Ok((Node { path, version: 0, token, slots: Slots::NONE }, queue));
                 }
                 Err(error) => error,
             };
@@ -256,15 +263,20 @@ impl Ask<'_> {
         at: usize,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
+        let told = self.store.claims.held_node(self.claim.owner);
         self.note()?;
         if let Some(own) = queue.entries().get(at) {
             self.leave_unless_in_order(own).await?;
         }
-        let Some((node, is_held)) = self.own_node(queue).await? else {
+        let Some(node) = self.own_node(queue).await? else {
             return Err(overtaken("the claim was ended"));
         };
-        if !is_held || at >= queue.front() {
-            return self.stand(queue, at, (node, is_held), waiter).await;
+        if node.token.is_none() || at >= queue.front() {
+            return self.stand(queue, at, node, waiter).await;
+        }
+        // C22: nobody knows of this hold, and others may have been granted since it was written.
+        if told.is_none_or(|told| told.token != node.token) {
+            return self.claim(node).await.map(Attempt::Granted);
         }
         // A read may be old: a majority carries out a check.
         let client = self.session.client();
@@ -278,36 +290,43 @@ impl Ask<'_> {
         }
     }
 
-    /// Returns the claim's first node, and true if its data says that it holds; `None` if it is gone. A node on a
-    /// former session of the claim, which ends soon, moves first.
-    async fn own_node(&self, queue: &Queue) -> Result<Option<(Node, bool)>, BackendError> {
+    /// Returns the claim's first node; `None` if it is gone. A node on a former session of the claim, which ends soon,
+    /// moves first.
+    async fn own_node(&self, queue: &Queue) -> Result<Option<Node>, BackendError> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
         let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
-        let Some(token) = found.token() else { return Ok(None) };
-        let (is_held, is_here) = (!found.waits(), self.session.has(&found));
-        let slots = found.held().map(|written| written.slots).unwrap_or_default();
-        let node = Node { path, token, slots };
+        let is_here = self.session.has(&found);
+        let Some(node) = found.into_node(path) else { return Ok(None) };
         if !is_here {
             self.store.move_to(&self.session, &node, self.claim.ttl.as_duration()).await?;
             return Err(overtaken("the claim has moved to another session"));
         }
-        Ok(Some((node, is_held)))
+        Ok(Some(node))
     }
 
     /// Writes that the claim holds, which makes it a hold: its turn has come.
     pub(crate) async fn claim(&self, node: Node) -> Result<Grant, BackendError> {
-        self.write(&node, true).await?;
+        let node = self.write(node, true).await?;
         self.granted(node)
     }
 
-    /// Writes into the claim's node that it holds, or that it waits.
-    pub(crate) async fn write(&self, node: &Node, is_held: bool) -> Result<(), BackendError> {
+    /// Writes into the claim's node that it holds, or that it waits, unless another request has written it since.
+    ///
+    /// The token of a hold is of this transaction (C22): a claim before ours that was slow to take its turn has a
+    /// greater token than a hold beside it that was quicker.
+    pub(crate) async fn write(&self, node: Node, is_held: bool) -> Result<Node, BackendError> {
+        let floor = self.store.floors.get(&self.session).await?;
         let slots = if is_held { node.slots.clone() } else { Slots::NONE };
-        let text = self.text(is_held, slots, Token::Of(node.token));
-        match self.session.client().set_data(&node.path, text.as_bytes(), None).await {
-            Ok(_) => Ok(()),
+        let text = self.text(is_held, slots, Token::Offset(floor.offset));
+        let client = self.session.client();
+        match client.set_data(&node.path, text.as_bytes(), Some(node.version)).await {
+            Ok(stat) => {
+                let token = is_held.then(|| floor.token(stat.mzxid)).transpose()?;
+                Ok(Node { version: stat.version, token, ..node })
+            }
             Err(Error::NoNode) => Err(overtaken("the claim was ended")),
+            Err(Error::BadVersion) => Err(overtaken("another request wrote the claim")),
             Err(error) => Err(self.session.failed(error)),
         }
     }
@@ -315,7 +334,8 @@ impl Ask<'_> {
     /// Notes that the claim holds, as its node says.
     pub(crate) fn granted(&self, node: Node) -> Result<Grant, BackendError> {
         let ttl = self.claim.ttl.as_duration().min(self.session.longest_ttl());
-        let grant = Grant::new(node.token, ttl).at(self.store.time(self.asked));
+        let token = node.token.ok_or_else(|| overtaken("the claim waits"))?;
+        let grant = Grant::new(token, ttl).at(self.store.time(self.asked));
         let grant = grant.with_slots(node.slots.clone());
         self.store.claims.held(self.claim.owner, &self.session, node, ttl)?;
         Ok(grant)

@@ -33,7 +33,10 @@ pub(crate) struct Own {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) path: String,
-    pub(crate) token: FencingToken,
+    /// The server's number of writes to the node when we last read or wrote it.
+    pub(crate) version: i32,
+    /// `None` while it waits.
+    pub(crate) token: Option<FencingToken>,
     /// Slots of a hold of permits.
     pub(crate) slots: Slots,
 }
@@ -230,8 +233,8 @@ mod tests {
         let (claims, session) = (Claims::default(), Session::mute().await);
         let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
         let asked = |lasts| claims.asked(&name, owner, &session, lasts);
-        let token = FencingToken::new(7).expect("a token");
-        let node = Node { path: "/a".to_owned(), token, slots: Slots::NONE };
+        let (path, token) = ("/a".to_owned(), FencingToken::new(7).ok());
+        let node = Node { path, version: 0, token, slots: Slots::NONE };
         let held = || claims.held(owner, &session, node.clone(), Duration::from_secs(60));
         asked(Duration::ZERO).expect("a new claim");
         assert_eq!(claims.expired().len(), 1);

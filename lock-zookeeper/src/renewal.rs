@@ -58,7 +58,7 @@ impl Store {
         let mut claims = self.claims.lock();
         let own = claims.get_mut(&renewal.owner)?;
         let (node, session) = (own.node.clone()?, own.sessions.first()?.clone());
-        let is_here = own.is_held && !own.is_over && node.token == renewal.token;
+        let is_here = own.is_held && !own.is_over && node.token == Some(renewal.token);
         if !is_here || session.longest_ttl() < ttl || session.is_over() {
             return None;
         }
@@ -125,7 +125,7 @@ impl Store {
     /// session.
     async fn extend_elsewhere(&self, renewal: &Renewal) -> ExtensionResult {
         let (owner, ttl) = (renewal.owner, renewal.ttl.as_duration());
-        let known = self.claims.held_node(owner).filter(|node| node.token == renewal.token);
+        let known = self.claims.held_node(owner).filter(|node| node.token == Some(renewal.token));
         if self.claims.is_over(owner) {
             return Ok(Extension::Lost);
         }
@@ -156,8 +156,9 @@ impl Store {
     ) -> Result<Option<Node>, BackendError> {
         let Some(found) = self.find(session, &node.path).await? else { return Ok(None) };
         let Some(written) = found.written else { return Ok(None) };
-        let text = Written { ttl, token: Token::Of(node.token), ..written }.text();
-        let moved = Node { path: Entry::moved(&node.path), ..node.clone() };
+        let token = node.token.map_or(written.token, Token::Of);
+        let text = Written { ttl, token, ..written }.text();
+        let moved = Node { path: Entry::moved(&node.path), version: 0, ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();
         let mut write = client.new_multi_writer();
@@ -191,11 +192,8 @@ impl Store {
         let Some((path, found)) = self.hold_of(session, &lock, renewal.owner).await? else {
             return Ok(None);
         };
-        let Some(token) = found.token().filter(|token| *token == renewal.token) else {
-            return Ok(None);
-        };
-        let slots = found.held().map(|written| written.slots).unwrap_or_default();
-        Ok(Some(Node { path, token, slots }))
+        let node = found.into_node(path);
+        Ok(node.filter(|node| node.token == Some(renewal.token)))
     }
 }
 

@@ -8,7 +8,7 @@ use lock_core::{BackendError, Clock, Contention, FencingToken, LockError, Moment
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, CreateMode, Error, Stat};
 
-use crate::claims::Claims;
+use crate::claims::{Claims, Node};
 use crate::floor::{self, Floors};
 use crate::names::Root;
 use crate::options::Target;
@@ -48,12 +48,19 @@ impl Found {
         self.written.filter(|written| written.is_held)
     }
 
-    /// The token of the claim.
+    /// The token of the claim, if its data says that it holds.
     pub(crate) fn token(&self) -> Option<FencingToken> {
-        match self.written.as_ref()?.token {
-            Token::Offset(offset) => floor::token(offset, self.stat.czxid),
+        let written = self.written.as_ref().filter(|written| written.is_held)?;
+        match written.token {
+            Token::Offset(offset) => floor::token(offset, self.stat.mzxid),
             Token::Of(token) => Some(token),
         }
+    }
+
+    /// Returns the node of a claim of ours at this path.
+    pub(crate) fn into_node(self, path: String) -> Option<Node> {
+        let (token, version) = (self.token(), self.stat.version);
+        Some(Node { path, version, token, slots: self.written?.slots })
     }
 
     /// Returns true if it is a place in the queue.

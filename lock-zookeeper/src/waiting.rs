@@ -179,13 +179,13 @@ impl Turn {
         let (client, ask) = (self.session.client(), self.ask(store, SystemClock.now()));
         // Both requests are sent before the first answer.
         let read = client.list_children(&ask.lock);
-        ask.write(&self.node, true).await?;
+        let node = ask.write(self.node.clone(), true).await?;
         let queue = store.read_queue(&self.session, read).await?;
-        if queue.first().is_some_and(|first| self.node.path.ends_with(&first.child)) {
-            return ask.granted(self.node.clone()).map(Some);
+        if queue.first().is_some_and(|first| node.path.ends_with(&first.child)) {
+            return ask.granted(node).map(Some);
         }
-        ask.write(&self.node, false).await?;
-        self.queue = Some(queue);
+        let node = ask.write(node, false).await?;
+        (self.node, self.queue) = (node, Some(queue));
         Ok(None)
     }
 

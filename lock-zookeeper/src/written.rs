@@ -34,7 +34,7 @@ pub(crate) struct Written {
 /// A claim's token in the data of its node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token {
-    /// Difference between the token and the id of the transaction that creates the node, which is not known before.
+    /// Difference between the token and the id of the transaction that writes this, which is not known before.
     Offset(i64),
     /// The token. A hold that moved to another session has another node.
     Of(FencingToken),

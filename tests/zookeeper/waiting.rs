@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, Wait};
-use lock_testkit::{ZooKeeperServer, eventually};
+use lock_testkit::{Mode, Proxy, ZooKeeperServer, eventually};
 use tokio::time::sleep;
 use zookeeper_client::Client;
 
@@ -72,4 +72,29 @@ async fn a_waiter_asks_nothing_when_the_claim_before_it_changes() {
     .await;
     backend.release(&hold.name, hold.owner).await.expect("an answer");
     released(served(waiting).await).await;
+}
+
+/// C22: tokens are in the order in which claims become holds, and not in that of their places.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_reader_that_takes_its_turn_late_has_the_greater_token() {
+    let server = ZooKeeperServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (writer, quick, other) =
+        (client(&server.url()).await, client(&server.url()).await, client(&server.url()).await);
+    let slow = client(&format!("zookeeper://{}/", proxy.addr())).await;
+    let written = held(&writer, "a").await;
+    let waits_slowly = queued(&slow, &writer, patient("a").shared(), "a").await;
+    let waits = queued(&quick, &writer, patient("a").shared(), "a").await;
+    let next = queued(&other, &writer, patient("a"), "a").await;
+    proxy.set_existing(Mode::Delay(Duration::from_secs(1)));
+    released(written).await;
+    let first = served(waits).await;
+    let second = served(waits_slowly).await;
+    assert!(second.token() > first.token(), "{second:?} {first:?}");
+    let last = second.token();
+    released(first).await;
+    released(second).await;
+    let writer = served(next).await;
+    assert!(writer.token() > last, "a writer that came before");
+    released(writer).await;
 }
