@@ -263,7 +263,6 @@ impl Ask<'_> {
         at: usize,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let told = self.store.claims.held_node(self.claim.owner);
         self.note()?;
         if let Some(own) = queue.entries().get(at) {
             self.leave_unless_in_order(own).await?;
@@ -275,7 +274,7 @@ impl Ask<'_> {
             return self.stand(queue, at, node, waiter).await;
         }
         // C22: nobody knows of this hold, and others may have been granted since it was written.
-        if told.is_none_or(|told| told.token != node.token) {
+        if self.store.claims.told(self.claim.owner) != node.token {
             return self.claim(node).await.map(Attempt::Granted);
         }
         // A read may be old: a majority carries out a check.

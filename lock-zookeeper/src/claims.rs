@@ -22,6 +22,8 @@ pub(crate) struct Own {
     /// another session.
     pub(crate) node: Option<Node>,
     pub(crate) is_held: bool,
+    /// The token of its grant, once that was returned.
+    told: Option<FencingToken>,
     /// End of the claim. Its session goes on then, so the client itself deletes the node.
     pub(crate) until: Moment,
     /// True once it was not renewed in time: its node is being deleted. Until that is done the claim takes nothing.
@@ -86,6 +88,7 @@ impl Claims {
             sessions: Vec::new(),
             node: None,
             is_held: false,
+            told: None,
             until,
             is_over: false,
             waiting: None,
@@ -111,6 +114,7 @@ impl Claims {
     ) -> Result<(), BackendError> {
         let mut claims = self.lock();
         let own = claims.get_mut(&owner).filter(|own| !own.is_over).ok_or_else(over)?;
+        own.told = node.token;
         (own.node, own.sessions, own.is_held) = (Some(node), vec![session.clone()], true);
         own.last_until(SystemClock.now().after(ttl));
         Ok(())
@@ -157,6 +161,11 @@ impl Claims {
     /// Returns the node of a claim, if it holds its lock.
     pub(crate) fn held_node(&self, owner: OwnerId) -> Option<Node> {
         self.lock().get(&owner).filter(|own| own.is_held)?.node.clone()
+    }
+
+    /// Returns the token of a claim's grant, if that was returned.
+    pub(crate) fn told(&self, owner: OwnerId) -> Option<FencingToken> {
+        self.lock().get(&owner)?.told
     }
 
     /// Returns true if the claim's node is no more, or not for sure, the one at this path.

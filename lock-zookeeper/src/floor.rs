@@ -8,7 +8,7 @@
 //!   {root}/floor/1795251431457000 = "1795251431456962"     the time, and the offset of the floor before
 //!
 //!   offset of a floor = its time - the id of the transaction that created it, or the offset before if greater
-//!   token of a claim  = offset + the id of the transaction that created the claim
+//!   token of a hold   = offset + the id of the transaction that wrote that its claim holds
 //! ```
 //!
 //! A client replaces the floor when it first reads it, if nobody has a claim then. So a service may leave the store
@@ -37,7 +37,7 @@ const LOOKED_AT: usize = 64;
 pub(crate) struct Floor {
     path: String,
     data: Vec<u8>,
-    /// Difference between a claim's token and the id of the transaction that created the claim.
+    /// Difference between a hold's token and the id of the transaction that wrote that its claim holds.
     pub(crate) offset: i64,
     /// Token of the last claim.
     last: i64,
@@ -79,7 +79,7 @@ impl Floor {
         self.last.saturating_add(BEHIND) < now
     }
 
-    /// Returns the token of the claim that this transaction created.
+    /// Returns the token of the hold that this transaction wrote.
     pub(crate) fn token(&self, transaction: i64) -> Result<FencingToken, BackendError> {
         token(self.offset, transaction)
             .ok_or_else(|| BackendError::refusal(BACKEND, "the transaction ids are used up"))
@@ -91,7 +91,7 @@ impl Floor {
     }
 }
 
-/// Returns the token of the claim that this transaction created, under a floor of this offset.
+/// Returns the token of the hold that this transaction wrote, under a floor of this offset.
 pub(crate) fn token(offset: i64, transaction: i64) -> Option<FencingToken> {
     let token = offset.checked_add(transaction)?;
     FencingToken::new(token.try_into().ok()?).ok()

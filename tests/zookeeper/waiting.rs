@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::zookeeper::ZooKeeperBackend;
-use leasehold::{DistributedLock, Wait};
+use leasehold::{DistributedLock, LockClient, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, ZooKeeperServer, eventually};
 use tokio::time::sleep;
 use zookeeper_client::Client;
@@ -83,13 +83,20 @@ async fn c22_a_reader_that_takes_its_turn_late_has_the_greater_token() {
         (client(&server.url()).await, client(&server.url()).await, client(&server.url()).await);
     let slow = client(&format!("zookeeper://{}/", proxy.addr())).await;
     let written = held(&writer, "a").await;
-    let waits_slowly = queued(&slow, &writer, patient("a").shared(), "a").await;
-    let waits = queued(&quick, &writer, patient("a").shared(), "a").await;
-    let next = queued(&other, &writer, patient("a"), "a").await;
-    proxy.set_existing(Mode::Delay(Duration::from_secs(1)));
+    let waits = |client: &LockClient, request: LockRequest| {
+        let client = client.clone();
+        tokio::spawn(async move { client.acquire(request).await })
+    };
+    let late = waits(&slow, patient("a").shared());
+    until_waiting(&writer, "a", 1).await;
+    let soon = waits(&quick, patient("a").shared());
+    until_waiting(&writer, "a", 2).await;
+    let next = waits(&other, patient("a"));
+    until_waiting(&writer, "a", 3).await;
+    proxy.set_existing(Mode::Delay(Duration::from_millis(300)));
     released(written).await;
-    let first = served(waits).await;
-    let second = served(waits_slowly).await;
+    let first = served(soon).await;
+    let second = served(late).await;
     assert!(second.token() > first.token(), "{second:?} {first:?}");
     let last = second.token();
     released(first).await;
