@@ -39,7 +39,7 @@ pub(crate) struct Floor {
     data: Vec<u8>,
     /// Difference between a hold's token and the id of the transaction that wrote that its claim holds.
     pub(crate) offset: i64,
-    /// Token of the last claim.
+    /// Token of the last transaction that created a claim.
     last: i64,
     /// Number of claims so far.
     version: i32,
@@ -74,7 +74,7 @@ impl Floor {
         Ok(Self { path, data, offset, last, version })
     }
 
-    /// Returns true if all tokens so far are well behind this time.
+    /// Returns true if the last claim is well behind this time.
     fn is_behind(&self, now: i64) -> bool {
         self.last.saturating_add(BEHIND) < now
     }
