@@ -45,5 +45,6 @@ pub use crate::proxy::{Mode, Proxy};
 #[cfg(feature = "servers")]
 pub use crate::servers::{
     EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
-    RedisSentinels, RedisServer, Reply, Session, TlsRedis, ZooKeeperEnsemble, ZooKeeperServer,
+    RedisSentinels, RedisServer, Reply, Session, TlsRedis, WallClock, ZooKeeperEnsemble,
+    ZooKeeperServer,
 };

@@ -67,4 +67,6 @@ pub use self::plan::Plan;
 pub use self::register::{FileRegister, Register};
 pub use self::report::{Report, Violation};
 pub use self::run::{play, run};
-pub use self::store::{SERVER_FAULTS, Store, strike_server};
+pub use self::store::{
+    SERVER_FAULTS, Store, clock_faults, settle_clock, strike_clock, strike_server,
+};

@@ -76,11 +76,13 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
         crew.heal();
         if plan.soaks && S::IN_PROCESSES {
             crew.rest().await;
+            store.settle();
             violations.extend(until_free::<S>(&operator).await);
             rests.push(crew.measure(store.records().await).await);
         }
     }
     crew.stop().await;
+    store.settle();
     violations.extend(leftovers::<S>(&operator, &store.url(None), folder.path(), &journal).await);
     usage::forgotten(&store, &mut rests).await;
     violations.extend(usage::growth(&rests));

@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fault::{Fault, Victim};
 use super::register::{FileRegister, Register};
+use crate::WallClock;
 use crate::faults::Server;
 
 /// Access of a run to the store under test, and its faults.
@@ -50,6 +51,10 @@ pub trait Store: Sized + 'static {
         unreachable!("no such fault: {fault}");
     }
 
+    /// Ends lasting effects of faults that outlast a hold, such as those of a clock that was set back. No worker has a
+    /// hold then.
+    fn settle(&mut self) {}
+
     /// Returns the number of keys, rows or files in the store, whose growth a soak reports.
     async fn records(&self) -> u64 {
         0
@@ -77,6 +82,32 @@ pub const SERVER_FAULTS: [Fault; 3] = [
     Fault::new(Victim::Server, "server-slow"),
     Fault::new(Victim::Server, "server-killed"),
 ];
+
+/// Returns the steps of the wall clock of a server that ends holds by it: none if the server has no clock of its own.
+/// A step back only makes holds last longer.
+pub fn clock_faults(clock: Option<WallClock>) -> Vec<Fault> {
+    let [back, forward] = ["clock-back", "clock-forward"].map(|of| Fault::new(Victim::Server, of));
+    clock.map_or_else(Vec::new, |_| vec![back, forward.that_loses()])
+}
+
+/// Injects one of [`clock_faults`]: a step of milliseconds to a minute and a half, which grows with `span`. A step
+/// forward makes up for all earlier steps back.
+pub async fn strike_clock(clock: Option<WallClock>, fault: &str, span: Duration) {
+    let clock = clock.expect("a server with its own clock");
+    let step = span.mul_f64(10.0 * span.as_secs_f64());
+    match fault {
+        "clock-back" => clock.set_back(step),
+        _ => clock.set_forward(step),
+    }
+    sleep(span).await;
+}
+
+/// Makes up for all steps back.
+pub fn settle_clock(clock: Option<WallClock>) {
+    if let Some(clock) = clock {
+        clock.set_forward(Duration::ZERO);
+    }
+}
 
 /// Injects one of [`SERVER_FAULTS`], and ends it after `span`.
 pub async fn strike_server(server: &mut impl Server, fault: &str, span: Duration) {

@@ -12,6 +12,7 @@ mod redis_sentinels;
 mod redis_server;
 mod resp;
 mod tls_redis;
+mod wall_clock;
 mod zookeeper_ensemble;
 mod zookeeper_server;
 
@@ -26,5 +27,6 @@ pub use self::redis_sentinels::RedisSentinels;
 pub use self::redis_server::RedisServer;
 pub use self::resp::{Reply, Session};
 pub use self::tls_redis::TlsRedis;
+pub use self::wall_clock::WallClock;
 pub use self::zookeeper_ensemble::ZooKeeperEnsemble;
 pub use self::zookeeper_server::ZooKeeperServer;

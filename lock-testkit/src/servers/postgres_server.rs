@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep};
 
 use super::free_port;
 use super::redis_server::owned;
+use super::wall_clock::{self, WallClock};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
@@ -72,7 +73,20 @@ impl PostgresServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(settings: &[&str]) -> Self {
+        Self::start_in(folder_of_the_user(), settings).await
+    }
+
+    /// Starts a server with a [`clock`](Self::clock) of its own on Linux; elsewhere it prints that it has none.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with_clock() -> Self {
         let folder = folder_of_the_user();
+        WallClock::make_in(folder.path());
+        Self::start_in(folder, &[]).await
+    }
+
+    async fn start_in(folder: TempDir, settings: &[&str]) -> Self {
         let data = data(&folder);
         let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync"];
         let made = as_user("initdb").arg("-D").arg(&data).args(options).output();
@@ -135,6 +149,11 @@ impl PostgresServer {
     /// Returns the folder of the server's data and settings.
     pub fn folder(&self) -> PathBuf {
         data(&self.folder)
+    }
+
+    /// Returns the server's wall clock, if it has its own.
+    pub fn clock(&self) -> Option<WallClock> {
+        WallClock::of(self.folder.path())
     }
 
     /// Returns the server's log since it was last started.
@@ -236,7 +255,15 @@ fn is_still_ending(log: &str) -> bool {
 
 /// Starts a server and waits until it answers. The error is its log.
 async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethered, String> {
-    let command = as_user("postgres");
+    let clock = wall_clock::words(folder);
+    let command = match clock.split_first() {
+        None => as_user("postgres"),
+        Some((env, words)) => {
+            let mut command = as_someone_else(env);
+            command.args(words).arg(program("postgres"));
+            command
+        }
+    };
     let mut args: Vec<String> =
         command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     args.extend(["-D".to_owned(), folder.join("data").display().to_string()]);

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::free_port;
 use super::resp::{Endpoint, Reply, Session};
+use super::wall_clock::{self, WallClock};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
@@ -63,10 +64,23 @@ impl RedisServer {
         Self::start_anew(|| owned(args)).await
     }
 
+    /// Starts a server with a [`clock`](Self::clock) of its own on Linux; elsewhere it prints that it has none.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with_clock(args: &[&str]) -> Self {
+        let folder = new_folder();
+        WallClock::make_in(folder.path());
+        Self::start_in(folder, || owned(args)).await
+    }
+
     /// Like [`start_with`](Self::start_with), but calls `args` again for each try with a new port: the arguments
     /// may contain ports as well.
     pub(crate) async fn start_anew(args: impl Fn() -> Vec<String>) -> Self {
-        let folder = new_folder();
+        Self::start_in(new_folder(), args).await
+    }
+
+    async fn start_in(folder: TempDir, args: impl Fn() -> Vec<String>) -> Self {
         for _ in 0..PORTS_TRIED {
             let endpoint = Endpoint::Tcp((Ipv4Addr::LOCALHOST, free_port()).into());
             let args = args();
@@ -157,6 +171,11 @@ impl RedisServer {
         self.folder.path()
     }
 
+    /// Returns the server's wall clock, if it has its own.
+    pub fn clock(&self) -> Option<WallClock> {
+        WallClock::of(self.folder())
+    }
+
     /// Returns the server's log since it was last started.
     pub fn log(&self) -> String {
         read_log(self.folder.path())
@@ -220,8 +239,9 @@ impl RedisServer {
 async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<Tethered, String> {
     let program = program();
     require(&program, "redis-server", "redis");
-    let all: Vec<_> = [arguments(endpoint, folder), args.to_vec()].concat();
-    let process = Tethered::start(&program, &all, &log_path(folder));
+    let clock = wall_clock::words(folder);
+    let all = [clock, vec![program.clone()], arguments(endpoint, folder), args.to_vec()].concat();
+    let process = Tethered::start(&all[0], &all[1..], &log_path(folder));
     let deadline = Instant::now() + LIMIT;
     while !answers(endpoint, args, process.pid()) {
         if !signal::is_running(process.pid()) || Instant::now() > deadline {

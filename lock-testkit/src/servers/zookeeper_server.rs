@@ -14,6 +14,7 @@ use super::certificates::Certificates;
 use super::etcd_server::PORTS_TRIED;
 use super::free_port;
 use super::redis_server::owned;
+use super::wall_clock::{self, WallClock};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::{Tethered, new_folder, require, signal};
 
@@ -82,7 +83,20 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(settings: &[&str]) -> Self {
-        Self::start_as(|| settings.join("\n")).await
+        Self::start_as(new_folder, || settings.join("\n")).await
+    }
+
+    /// Starts a server with a [`clock`](Self::clock) of its own on Linux; elsewhere it prints that it has none.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_with_clock() -> Self {
+        let folder = || {
+            let folder = new_folder();
+            WallClock::make_in(folder.path());
+            folder
+        };
+        Self::start_as(folder, String::new).await
     }
 
     /// Starts a server whose clients speak TLS, and trust [`ca_path`](Self::ca_path). Its certificate is for
@@ -93,7 +107,7 @@ impl ZooKeeperServer {
     pub async fn start_tls() -> Self {
         let (certificates, mut port) = (Certificates::new(), 0);
         let key_store = certificates.key_store();
-        let server = Self::start_as(|| {
+        let server = Self::start_as(new_folder, || {
             port = free_port();
             format!(
                 "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
@@ -106,10 +120,10 @@ impl ZooKeeperServer {
         Self { tls: Some((port, certificates)), ..server }
     }
 
-    async fn start_as(mut settings: impl FnMut() -> String) -> Self {
+    async fn start_as(folder: impl Fn() -> TempDir, mut settings: impl FnMut() -> String) -> Self {
         let mut log = String::new();
         for _ in 0..PORTS_TRIED {
-            let server = Self::launch(free_port(), 1, &settings());
+            let server = Self::launch_in(folder(), free_port(), 1, &settings());
             match server.until_it_answers().await {
                 Ok(()) => return server,
                 // Another process may have taken the port.
@@ -121,7 +135,10 @@ impl ZooKeeperServer {
 
     /// Starts a server as the member `id`, without waiting for its answer.
     pub(crate) fn launch(port: u16, id: usize, settings: &str) -> Self {
-        let folder = new_folder();
+        Self::launch_in(new_folder(), port, id, settings)
+    }
+
+    fn launch_in(folder: TempDir, port: u16, id: usize, settings: &str) -> Self {
         write_settings(folder.path(), port, id, settings).expect("the folder can be written");
         Self { process: launch(folder.path()), port, tls: None, folder }
     }
@@ -147,6 +164,11 @@ impl ZooKeeperServer {
     /// Returns the server's folder, whose `data` has all nodes.
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Returns the server's wall clock, if it has its own.
+    pub fn clock(&self) -> Option<WallClock> {
+        WallClock::of(self.folder())
     }
 
     /// Returns the process id; it changes with [`restart`](Self::restart).
@@ -227,11 +249,13 @@ fn launch(folder: &Path) -> Tethered {
         "ZooKeeper is not installed: `apt-get install zookeeper` / `brew install zookeeper`, or run \
          `cargo xtask test`, which installs it"
     );
-    let mut args = owned(&JAVA);
+    let mut args = wall_clock::words(folder);
+    args.push("java".to_owned());
+    args.extend(owned(&JAVA));
     args.extend(owned(&["-cp", &JARS.join(":")]));
     args.push("org.apache.zookeeper.server.quorum.QuorumPeerMain".to_owned());
     args.push(settings_path(folder));
-    Tethered::start("java", &args, &log_path(folder))
+    Tethered::start(&args[0], &args[1..], &log_path(folder))
 }
 
 fn write_settings(folder: &Path, port: u16, id: usize, more: &str) -> std::io::Result<()> {

@@ -6,17 +6,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
-use lock_testkit::chaos::{Fault, Register, SERVER_FAULTS, Store, Victim, strike_server};
+use lock_testkit::chaos::{
+    Fault, Register, SERVER_FAULTS, Store, Victim, clock_faults, settle_clock, strike_clock,
+    strike_server,
+};
 use lock_testkit::{PgBouncer, PostgresServer};
 
-/// A Postgres server, whose sessions are terminated too.
+/// A Postgres server, whose sessions are terminated too, and whose clock is set.
 pub(crate) struct Postgres(PostgresServer);
 
 impl Store for Postgres {
     const NAME: &str = "postgres";
 
     async fn start(_folder: &Path) -> Self {
-        Self(PostgresServer::start().await)
+        Self(PostgresServer::start_with_clock().await)
     }
 
     fn address(&self) -> Option<SocketAddr> {
@@ -38,13 +41,18 @@ impl Store for Postgres {
 
     fn faults(&self) -> Vec<Fault> {
         let sessions = Fault::new(Victim::Server, "sessions-terminated");
-        [&SERVER_FAULTS[..], &[sessions]].concat()
+        [&SERVER_FAULTS[..], &[sessions], &clock_faults(self.0.clock())].concat()
+    }
+
+    fn settle(&mut self) {
+        settle_clock(self.0.clock());
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
         const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
             WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
         match fault {
+            "clock-back" | "clock-forward" => strike_clock(self.0.clock(), fault, span).await,
             "sessions-terminated" => drop(self.0.try_psql(TERMINATE)),
             _ => strike_server(&mut self.0, fault, span).await,
         }
@@ -83,6 +91,10 @@ impl Store for Pooled {
 
     fn faults(&self) -> Vec<Fault> {
         self.server.faults()
+    }
+
+    fn settle(&mut self) {
+        self.server.settle();
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::{DistributedLock, LockError};
-use lock_testkit::chaos::{Fault, Register, SERVER_FAULTS, Store, Victim, strike_server};
+use lock_testkit::chaos::{
+    Fault, Register, SERVER_FAULTS, Store, Victim, clock_faults, settle_clock, strike_clock,
+    strike_server,
+};
 use lock_testkit::{RedisCluster, RedisSentinels, RedisServer, Reply};
 use tokio::time::{sleep, timeout};
 
@@ -55,14 +58,14 @@ async fn bring_back(server: &mut RedisServer, fault: &str) {
     }
 }
 
-/// A server that keeps everything that it answered, unless an operator flushes it.
+/// A server that keeps everything that it answered, unless an operator flushes it or sets its clock.
 pub(crate) struct Redis(RedisServer);
 
 impl Store for Redis {
     const NAME: &str = "redis";
 
     async fn start(_folder: &Path) -> Self {
-        Self(RedisServer::start_with(&RedisServer::DURABLE).await)
+        Self(RedisServer::start_with_clock(&RedisServer::DURABLE).await)
     }
 
     fn address(&self) -> Option<SocketAddr> {
@@ -81,15 +84,24 @@ impl Store for Redis {
         let scripts = Fault::new(Victim::Server, "scripts-flushed");
         let clients = Fault::new(Victim::Server, "connections-killed");
         let keys = Fault::new(Victim::Server, "locks-deleted").that_loses();
-        [&SERVER_FAULTS[..], &[scripts, clients, keys]].concat()
+        [&SERVER_FAULTS[..], &[scripts, clients, keys], &clock_faults(self.0.clock())].concat()
+    }
+
+    fn settle(&mut self) {
+        settle_clock(self.0.clock());
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
         match fault {
+            "clock-back" | "clock-forward" => strike_clock(self.0.clock(), fault, span).await,
             "scripts-flushed" => drop(self.0.cli(&["SCRIPT", "FLUSH"])),
             "connections-killed" => drop(self.0.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
-            // The marks of fences stay, since they belong to the resource.
-            "locks-deleted" => registers::delete_all_but_registers(&self.0),
+            "locks-deleted" => {
+                // Tokens then come from the clock, which must not be behind the last one.
+                self.settle();
+                // The marks of fences stay, since they belong to the resource.
+                registers::delete_all_but_registers(&self.0);
+            }
             _ => strike_server(&mut self.0, fault, span).await,
         }
     }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{DistributedLock, LockError};
-use lock_testkit::chaos::{Fault, Register, SERVER_FAULTS, Store, Victim, strike_server};
+use lock_testkit::chaos::{
+    Fault, Register, SERVER_FAULTS, Store, Victim, clock_faults, strike_clock, strike_server,
+};
 use lock_testkit::{ZooKeeperEnsemble, ZooKeeperServer};
 
 /// Delay after a holder's death. A session lasts a third longer than its TTL, and a restart or a change of leader
@@ -16,7 +18,7 @@ const SESSIONS_OUTLAST: Duration = Duration::from_secs(9);
 /// A kill of whichever member leads.
 const LEADER_KILLED: &str = "leader-killed";
 
-/// A ZooKeeper server of one member.
+/// A ZooKeeper server of one member. A step of its wall clock ends no hold.
 pub(crate) struct ZooKeeper(ZooKeeperServer);
 
 impl Store for ZooKeeper {
@@ -24,7 +26,7 @@ impl Store for ZooKeeper {
     const OUTLASTS: Duration = SESSIONS_OUTLAST;
 
     async fn start(_folder: &Path) -> Self {
-        Self(ZooKeeperServer::start().await)
+        Self(ZooKeeperServer::start_with_clock().await)
     }
 
     fn address(&self) -> Option<SocketAddr> {
@@ -40,11 +42,16 @@ impl Store for ZooKeeper {
     }
 
     fn faults(&self) -> Vec<Fault> {
-        SERVER_FAULTS.to_vec()
+        let steps = clock_faults(self.0.clock());
+        let steps = steps.into_iter().map(|step| Fault { loses: false, ..step });
+        SERVER_FAULTS.into_iter().chain(steps).collect()
     }
 
     async fn strike(&mut self, fault: &str, span: Duration) {
-        strike_server(&mut self.0, fault, span).await;
+        match fault {
+            "clock-back" | "clock-forward" => strike_clock(self.0.clock(), fault, span).await,
+            _ => strike_server(&mut self.0, fault, span).await,
+        }
     }
 
     connects_by_url!();
