@@ -49,6 +49,8 @@ histories! {
     p1_histories_on_postgres: stores::postgres::Postgres;
     #[cfg(feature = "postgres")]
     p1_histories_on_postgres_pooled: stores::postgres::Pooled;
+    #[cfg(feature = "postgres")]
+    p1_histories_on_postgres_standby: stores::postgres::WithStandby;
     #[cfg(feature = "zookeeper")]
     p1_histories_on_zookeeper: stores::zookeeper::ZooKeeper;
     #[cfg(feature = "zookeeper")]
