@@ -6,11 +6,14 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::backend::{Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle};
+use lock_core::backend::{
+    Attempt, Claim, Extension, LossWatch, Record, Recording, RecordsRuns, Release, Renewal,
+    WaiterHandle,
+};
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Finding, Holder, Kinds, Lease, LockAdmin,
-    LockError, LockName, LockState, LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
-    Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
+    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, RecordedRun,
+    Renewals, TokenDurability, Ttl, Wakeup, Whom,
 };
 use tokio::time::sleep;
 
@@ -111,8 +114,44 @@ impl DistributedLock for ZooKeeperBackend {
         Ok(())
     }
 
+    fn run_records(&self) -> Option<&dyn RecordsRuns> {
+        Some(self)
+    }
+
     fn admin(&self) -> Option<&dyn LockAdmin> {
         Some(self)
+    }
+}
+
+#[async_trait]
+impl RecordsRuns for ZooKeeperBackend {
+    async fn release_after(
+        &self,
+        name: &LockName,
+        owner: OwnerId,
+        delay: Ttl,
+    ) -> Result<Release, BackendError> {
+        self.store.release_after(name, owner, delay).await
+    }
+
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+        self.store.record(record).await
+    }
+
+    async fn recorded(
+        &self,
+        name: &LockName,
+        occurrence: &Occurrence,
+    ) -> Result<Option<FencingToken>, BackendError> {
+        self.store.recorded(name, occurrence).await
+    }
+
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        self.store.runs(name).await
+    }
+
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
+        self.store.forget(name, occurrence).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::backend::{Extension, Renewal};
-use lock_core::{BackendError, Clock, SystemClock};
+use lock_core::{BackendError, Clock, LockName, OwnerId, SystemClock};
 use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
 use crate::claims::Node;
@@ -129,21 +129,22 @@ impl Store {
         if self.claims.is_over(owner) {
             return Ok(Extension::Lost);
         }
-        let node = match known {
-            Some(node) => node,
+        let (node, lasts) = match known {
+            Some(node) => (node, ttl),
             None => match self.held_by(&*self.sessions.common().await?, renewal).await? {
-                Some(node) => node,
+                // C10, C41: an extension shortens no hold.
+                Some((node, lasts)) => (node, lasts.max(ttl)),
                 None => return Ok(Extension::Lost),
             },
         };
-        let session = self.sessions.for_ttl(ttl).await?;
+        let session = self.sessions.for_ttl(lasts).await?;
         // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
         // this future is dropped, the next renewal looks for the node.
-        self.claims.asked(&renewal.name, owner, &session, ttl)?;
-        let Some(moved) = self.move_to(&session, &node, ttl).await? else {
+        self.claims.asked(&renewal.name, owner, &session, lasts)?;
+        let Some(moved) = self.move_to(&session, &node, lasts).await? else {
             return self.gone(&session, renewal).await;
         };
-        self.claims.held(owner, &session, moved, ttl)?;
+        self.claims.held(owner, &session, moved, lasts)?;
         Ok(Extension::Extended(ttl))
     }
 
@@ -154,11 +155,22 @@ impl Store {
         node: &Node,
         ttl: Duration,
     ) -> Result<Option<Node>, BackendError> {
+        self.move_as(session, node, Entry::moved(&node.path), ttl).await
+    }
+
+    /// Moves the node of a claim to a session, and to this path; `None` if it is gone.
+    pub(crate) async fn move_as(
+        &self,
+        session: &Session,
+        node: &Node,
+        path: String,
+        ttl: Duration,
+    ) -> Result<Option<Node>, BackendError> {
         let Some(found) = self.find(session, &node.path).await? else { return Ok(None) };
         let Some(written) = found.written else { return Ok(None) };
         let token = node.token.map_or(written.token, Token::Of);
         let text = Written { ttl, token, ..written }.text();
-        let moved = Node { path: Entry::moved(&node.path), version: 0, ..node.clone() };
+        let moved = Node { path, version: 0, ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();
         let mut write = client.new_multi_writer();
@@ -182,18 +194,27 @@ impl Store {
         Ok(Extension::Lost)
     }
 
-    /// Returns the node of a hold whose path this client does not know.
+    /// Returns the node of a hold whose path this client does not know, and its TTL.
     async fn held_by(
         &self,
         session: &Session,
         renewal: &Renewal,
-    ) -> Result<Option<Node>, BackendError> {
-        let lock = self.root.lock(&renewal.name);
-        let Some((path, found)) = self.hold_of(session, &lock, renewal.owner).await? else {
-            return Ok(None);
-        };
-        let node = found.into_node(path);
-        Ok(node.filter(|node| node.token == Some(renewal.token)))
+    ) -> Result<Option<(Node, Duration)>, BackendError> {
+        let hold = self.node_of(session, &renewal.name, renewal.owner).await?;
+        Ok(hold.filter(|(node, _)| node.token == Some(renewal.token)))
+    }
+
+    /// Returns the node of the owner's hold, as the server knows it, and its TTL.
+    pub(crate) async fn node_of(
+        &self,
+        session: &Session,
+        name: &LockName,
+        owner: OwnerId,
+    ) -> Result<Option<(Node, Duration)>, BackendError> {
+        let hold = self.hold_of(session, &self.root.lock(name), owner).await?;
+        let Some((path, found)) = hold else { return Ok(None) };
+        let Some(ttl) = found.written.as_ref().map(|written| written.ttl) else { return Ok(None) };
+        Ok(found.into_node(path).map(|node| (node, ttl)))
     }
 }
 

@@ -99,7 +99,7 @@ impl Store {
     /// Creates the nodes that all locks share.
     pub(crate) async fn make_folders(&self, session: &Session) -> Result<(), BackendError> {
         let options = CreateMode::Persistent.with_acls(self.acls);
-        for folder in [self.root.locks(), self.root.marks()] {
+        for folder in [self.root.locks(), self.root.marks(), self.root.records()] {
             let is_there = session.client().check_stat(&folder).await;
             if is_there.map_err(|error| session.failed(error))?.is_none() {
                 let made = session.client().mkdir(&folder, &options).await;

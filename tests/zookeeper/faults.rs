@@ -61,9 +61,8 @@ pub(crate) async fn figure(server: &ZooKeeperServer, name: &str) -> u64 {
     figure.and_then(|figure| figure.parse().ok()).expect("a number")
 }
 
-// Four cases are left out. An acquisition begins with a read, so a network that swallows the first reply lets no
-// claim through. Each TTL has its own connection, so no client waits by polling without one. Runs are not
-// recorded.
+// Three cases are left out. An acquisition begins with a read, so a network that swallows the first reply lets no
+// claim through. Each TTL has its own connection, so no client waits by polling without one.
 lock_testkit::test_faults!(ZooKeeperFaults:
     c17_a_stopped_server_delays_no_call_beyond_its_time_out
     c17_a_dead_server_delays_no_call_beyond_its_time_out
@@ -80,6 +79,7 @@ lock_testkit::test_faults!(ZooKeeperFaults:
     c19_a_ghost_of_a_stopped_server_takes_nothing
     c19_a_request_that_comes_after_its_withdrawal_takes_nothing
     c16_a_release_whose_reply_was_lost_on_the_wire_is_released
+    c42_a_record_is_made_when_the_server_answers_again
     a_waiter_outlives_a_restart_of_the_server
     c28_a_cut_connection_costs_a_waiter_at_most_a_poll
     c28_a_missed_push_costs_at_most_a_poll

@@ -121,6 +121,19 @@ async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
     released(client.acquire(most).await.expect("a free lock")).await;
 }
 
+/// C41: so is such a span of a run, before its work begins, and the lock is free again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c41_a_span_beyond_the_longest_session_is_refused() {
+    let server = ZooKeeperServer::start_with(&["maxSessionTimeout=8000"]).await;
+    let client = connect(&server.url()).await.expect("a client");
+    let long = client.once("a").ttl(Duration::from_secs(5)).at_least(Duration::from_secs(60));
+    let refused = long.run(async |_| panic!("the work is not to begin")).await;
+    let refused = refused.expect_err("too long").to_string();
+    assert!(refused.contains("maxSessionTimeout"), "{refused}");
+    released(client.acquire(LockRequest::new("a").ttl(SHORT_TTL)).await.expect("a free lock"))
+        .await;
+}
+
 /// C19: a withdrawn claim gets the error of its withdrawal, even if it would also conflict with another number of
 /// permits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

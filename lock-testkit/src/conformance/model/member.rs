@@ -125,8 +125,14 @@ impl Member {
 
     pub(super) async fn extend(&self) -> bool {
         let Some(token) = self.token else { return false };
-        let answer = self.store.extend_one(&renewal(&self.claim, token)).await.expect("an answer");
-        answer != Extension::Lost
+        let renewal = renewal(&self.claim, token);
+        for _ in 0..TRIES {
+            match self.store.extend_one(&renewal).await {
+                Ok(answer) => return answer != Extension::Lost,
+                Err(error) => assert!(error.is_transient(), "an answer: {error}"),
+            }
+        }
+        panic!("an extension is to be answered in one of {TRIES} tries");
     }
 
     pub(super) async fn release(&self) -> bool {
