@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// One run of the whole sale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Act {
     /// Workers read and write the stock without a lock.
     WithoutLock,
@@ -19,22 +21,7 @@ impl Act {
     pub(crate) const ALL: [Self; 4] =
         [Self::WithoutLock, Self::WithLock, Self::StoppedUnfenced, Self::StoppedFenced];
 
-    /// Names the act in directories, locks and arguments.
-    pub(crate) fn key(self) -> &'static str {
-        match self {
-            Self::WithoutLock => "without-lock",
-            Self::WithLock => "with-lock",
-            Self::StoppedUnfenced => "stopped-unfenced",
-            Self::StoppedFenced => "stopped-fenced",
-        }
-    }
-
-    pub(crate) fn from_key(key: &str) -> Result<Self, String> {
-        let act = Self::ALL.into_iter().find(|act| act.key() == key);
-        act.ok_or_else(|| format!("no act is called {key}"))
-    }
-
-    /// Names the act in the summary.
+    /// Names the act in what is printed.
     pub(crate) fn in_short(self) -> &'static str {
         match self {
             Self::WithoutLock => "no lock",

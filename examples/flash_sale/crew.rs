@@ -2,27 +2,27 @@
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::time::timeout;
 
 use crate::news::News;
 use crate::orders::Orders;
 use crate::sale::Failure;
-use crate::stop;
 
 /// A crew that is silent for this long is stuck.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Pause between two checks for a request to end.
-const TICK: Duration = Duration::from_millis(100);
 
-type Line = (u32, Result<News, Failure>);
+type Line = Result<(u32, News), Failure>;
 
 /// The worker processes of one act. Dropping it ends them.
 #[derive(Debug)]
 pub(crate) struct Crew {
     workers: Vec<Child>,
-    lines: Receiver<Line>,
+    lines: UnboundedReceiver<Line>,
 }
 
 impl Crew {
@@ -32,7 +32,7 @@ impl Crew {
         workers: u32,
         orders: impl Fn(u32) -> Orders,
     ) -> Result<Self, Failure> {
-        let (sender, lines) = mpsc::channel();
+        let (sender, lines) = mpsc::unbounded_channel();
         let mut crew = Self { workers: Vec::new(), lines };
         for number in 0..workers {
             let mut worker = start(url, &orders(number))?;
@@ -45,9 +45,9 @@ impl Crew {
     }
 
     /// Lets the buyers in once all workers are ready, so that all start at the same time.
-    pub(crate) fn open_doors(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn open_doors(&mut self) -> Result<(), Failure> {
         for _ in 0..self.workers.len() {
-            match self.next_news()? {
+            match self.next_news().await? {
                 Some((_, News::Ready)) => {}
                 _ => return Err("a worker did not come to work".into()),
             }
@@ -61,27 +61,15 @@ impl Crew {
     }
 
     /// Waits for the next line of a worker; `None` once all have ended.
-    pub(crate) fn next_news(&self) -> Result<Option<(u32, News)>, Failure> {
-        let asked = Instant::now();
-        while !stop::is_requested() {
-            match self.lines.recv_timeout(TICK) {
-                Ok((worker, news)) => return Ok(Some((worker, news?))),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) if asked.elapsed() >= SILENCE => {
-                    return Err("the workers are stuck".into());
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-        }
-        Err("interrupted".into())
+    pub(crate) async fn next_news(&mut self) -> Result<Option<(u32, News)>, Failure> {
+        let line = timeout(SILENCE, self.lines.recv()).await;
+        line.map_err(|_| "the workers are stuck")?.transpose()
     }
 
-    pub(crate) fn stop(&self, worker: u32) -> io::Result<()> {
-        stop::stop(self.workers[worker as usize].id())
-    }
-
-    pub(crate) fn let_go_on(&self, worker: u32) -> io::Result<()> {
-        stop::let_go_on(self.workers[worker as usize].id())
+    /// Sends a signal: `STOP` stops a worker at its present instruction, without a warning, as an overloaded
+    /// machine or a debugger would; `CONT` continues it.
+    pub(crate) fn signal(&self, worker: u32, signal: Signal) -> io::Result<()> {
+        Ok(kill_process(Pid::from_child(&self.workers[worker as usize]), signal)?)
     }
 
     /// Waits for the end of every worker. A worker that failed has printed the reason on its standard error.
@@ -108,19 +96,16 @@ impl Drop for Crew {
 
 /// Passes the URL through the environment: it may hold a password, and everybody on the machine can read
 /// arguments.
-fn start(url: &str, orders: &Orders) -> io::Result<Child> {
-    Command::new(std::env::current_exe()?)
-        .args(orders.to_args())
-        .env("LEASEHOLD_URL", url)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
+fn start(url: &str, orders: &Orders) -> Result<Child, Failure> {
+    let mut worker = Command::new(std::env::current_exe()?);
+    worker.args(["--orders", &serde_json::to_string(orders)?]).env("LEASEHOLD_URL", url);
+    Ok(worker.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?)
 }
 
-fn forward(worker: u32, stdout: ChildStdout, news: &Sender<Line>) {
+fn forward(worker: u32, stdout: ChildStdout, news: &UnboundedSender<Line>) {
     for line in BufReader::new(stdout).lines() {
-        let line = line.map_err(Failure::from).and_then(|line| line.parse());
-        if news.send((worker, line)).is_err() {
+        let line = line.map_err(Failure::from).and_then(|line| Ok(serde_json::from_str(&line)?));
+        if news.send(line.map(|line| (worker, line))).is_err() {
             return;
         }
     }

@@ -26,29 +26,32 @@ mod played;
 mod sale;
 mod shop;
 mod stage;
-mod stop;
 mod telling;
 mod verdict;
 mod worker;
 
+use std::future::pending;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::act::Act;
-use crate::orders::{Args, Role};
+use crate::orders::Args;
 use crate::played::Played;
 use crate::sale::{Failure, Sale};
 use crate::stage::Stage;
 
-fn main() -> ExitCode {
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> ExitCode {
     let args = Args::parse();
-    let done = match (args.url, args.role) {
+    let done = match (args.url, args.orders) {
         // The workers are this program, started again with other arguments.
-        (Some(url), Some(Role::Worker(orders))) => {
-            worker::run(&url, orders).map(|()| ExitCode::SUCCESS)
-        }
-        (url, _) => show(url, args.sale),
+        (Some(url), Some(orders)) => worker::run(&url, orders).await.map(|()| ExitCode::SUCCESS),
+        // Dropping the show removes its processes and files.
+        (url, _) => tokio::select! {
+            judged = show(url, args.sale) => judged,
+            () = asked_to_end() => Err("interrupted".into()),
+        },
     };
     done.unwrap_or_else(|error| {
         eprintln!("flash_sale: {}", telling::with_causes(&*error));
@@ -57,19 +60,29 @@ fn main() -> ExitCode {
 }
 
 /// Plays the acts, one after the other, and judges them.
-fn show(url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
+async fn show(url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
     sale.check()?;
-    stop::hear_requests()?;
-    let stage = Stage::set(url, sale)?;
+    let stage = Stage::set(url, sale).await?;
     telling::opening(&stage);
     let mut played = Vec::new();
     for act in Act::ALL {
-        let result = stage.play(act)?;
+        let result = stage.play(act).await?;
         telling::act(&result);
         played.push(result);
     }
     telling::summary(&played);
     Ok(judge(&played))
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn asked_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    // Without a handler the system ends the process, which is the default.
+    let Ok(mut terminated) = signal(SignalKind::terminate()) else { return pending().await };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminated.recv() => {}
+    }
 }
 
 fn judge(played: &[Played]) -> ExitCode {

@@ -1,9 +1,9 @@
 //! The command line, which decides the role of this process.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::Parser;
+use serde::{Deserialize, Serialize};
 
 use crate::act::Act;
 use crate::sale::Sale;
@@ -15,41 +15,19 @@ pub(crate) struct Args {
     pub(crate) url: Option<String>,
     #[command(flatten)]
     pub(crate) sale: Sale,
-    #[command(subcommand)]
-    pub(crate) role: Option<Role>,
+    /// Makes this process a worker.
+    #[arg(long, hide = true, value_parser = |json: &str| serde_json::from_str::<Orders>(json))]
+    pub(crate) orders: Option<Orders>,
 }
 
-/// Roles of the processes besides the main one.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Role {
-    #[command(hide = true)]
-    Worker(Orders),
-}
-
-/// Orders to a worker when it is started.
-#[derive(Clone, Debug, clap::Args)]
+/// Orders to a worker when it is started, in JSON.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Orders {
-    #[arg(value_parser = Act::from_key)]
     pub(crate) act: Act,
     pub(crate) worker: u32,
     /// The lock of this act.
     pub(crate) lock: String,
     /// The shop's directory.
     pub(crate) shop: PathBuf,
-    #[command(flatten)]
     pub(crate) sale: Sale,
-}
-
-impl Orders {
-    pub(crate) fn to_args(&self) -> Vec<OsString> {
-        let mut args = vec![
-            "worker".into(),
-            self.act.key().into(),
-            self.worker.to_string().into(),
-            self.lock.as_str().into(),
-            self.shop.as_os_str().to_owned(),
-        ];
-        args.extend(self.sale.to_args());
-        args
-    }
 }

@@ -2,21 +2,17 @@
 
 use std::time::Duration;
 
-use leasehold::FencingToken;
-
 use crate::act::Act;
-use crate::news::News;
+use crate::news::{Hold, News};
 use crate::sale::Sale;
-
-/// All reports, each with its worker.
-pub(crate) type Heard = Vec<(u32, News)>;
 
 /// A finished act.
 #[derive(Debug)]
 pub(crate) struct Played {
     pub(crate) act: Act,
     pub(crate) sale: Sale,
-    pub(crate) heard: Heard,
+    /// All reports, each with its worker.
+    pub(crate) heard: Vec<(u32, News)>,
     /// Stop of the worker with the slow payment.
     pub(crate) stop: Option<Stop>,
     /// Number of sales in the shop's log.
@@ -29,32 +25,12 @@ pub(crate) struct Played {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stop {
     pub(crate) worker: u32,
-    pub(crate) token: FencingToken,
+    pub(crate) token: u64,
     /// The stock that the worker had read.
     pub(crate) read: u32,
     pub(crate) stopped: Duration,
     /// Time at which the worker was continued; zero until then.
     pub(crate) went_on: Duration,
-}
-
-/// One hold of the lock, as its worker believed in it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hold {
-    pub(crate) worker: u32,
-    pub(crate) token: FencingToken,
-    pub(crate) from: Duration,
-    pub(crate) to: Duration,
-    /// True if the worker still held the lock at its release.
-    pub(crate) kept: bool,
-}
-
-/// Fate of the stopped worker's write.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum LateWrite {
-    /// The shop accepted it.
-    Taken { left: u32 },
-    /// The shop had seen a newer token.
-    Refused { seen: FencingToken },
 }
 
 impl Played {
@@ -66,8 +42,8 @@ impl Played {
 
     /// Returns the holds of the lock, in the order of their tokens.
     pub(crate) fn holds(&self) -> Vec<Hold> {
-        let held = |&(worker, news): &(u32, News)| match news {
-            News::Held { token, from, to, kept } => Some(Hold { worker, token, from, to, kept }),
+        let held = |(_, news): &(u32, News)| match news {
+            News::Held(hold) => Some(*hold),
             _ => None,
         };
         let mut holds: Vec<_> = self.heard.iter().filter_map(held).collect();
@@ -75,18 +51,14 @@ impl Played {
         holds
     }
 
-    /// Returns the fate of the stopped worker's write.
-    pub(crate) fn late_write(&self) -> Option<LateWrite> {
+    /// Returns the fate of the stopped worker's write: `Sold` if the shop took it, or `Refused`.
+    pub(crate) fn late_write(&self) -> Option<News> {
         let stop = self.stop?;
         let its_own = self.heard.iter().filter(|(worker, _)| *worker == stop.worker);
-        its_own.map(|(_, news)| *news).find_map(|news| match news {
-            News::Sold { at, left } if at >= stop.stopped && left + 1 == stop.read => {
-                Some(LateWrite::Taken { left })
-            }
-            News::Refused { token, seen } if token == stop.token => {
-                Some(LateWrite::Refused { seen })
-            }
-            _ => None,
+        its_own.map(|(_, news)| *news).find(|news| match *news {
+            News::Sold { at, left } => at >= stop.stopped && left + 1 == stop.read,
+            News::Refused { token, .. } => token == stop.token,
+            _ => false,
         })
     }
 }

@@ -1,11 +1,12 @@
 //! The size of the sale, and the errors that end it.
 
 use std::error::Error;
-use std::ffi::OsString;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// The size of the sale: processes, tasks, items and buyers.
-#[derive(Clone, Copy, Debug, clap::Args)]
+#[derive(Clone, Copy, Debug, clap::Args, Serialize, Deserialize)]
 pub(crate) struct Sale {
     /// Number of processes that serve the buyers.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..=1000))]
@@ -47,20 +48,6 @@ impl Sale {
         let first =
             |worker| (u64::from(worker) * u64::from(self.buyers) / u64::from(self.workers)) as u32;
         first(worker)..first(worker + 1)
-    }
-
-    /// Returns the arguments of a worker.
-    pub(crate) fn to_args(self) -> Vec<OsString> {
-        let numbers = [
-            ("--workers", self.workers),
-            ("--tasks", self.tasks),
-            ("--items", self.items),
-            ("--buyers", self.buyers),
-        ];
-        numbers
-            .into_iter()
-            .flat_map(|(name, number)| [name.into(), number.to_string().into()])
-            .collect()
     }
 }
 

@@ -8,32 +8,12 @@ use leasehold::file::FileFence;
 use leasehold::{Fence as _, FenceError, FencingToken};
 use tempfile::NamedTempFile;
 
-use crate::sale::Failure;
-
-/// Reason why a buyer got nothing.
-#[derive(Debug)]
-pub(crate) enum NoSale {
-    /// No item is left.
-    SoldOut,
-    /// The shop has seen a newer token than the worker's.
-    Stale { token: FencingToken, seen: FencingToken },
-    /// The shop could not be read or written.
-    Failed(Failure),
-}
-
-impl From<FenceError> for NoSale {
-    fn from(error: FenceError) -> Self {
-        match error {
-            FenceError::Stale { token, seen } => Self::Stale { token, seen },
-            other => Self::Failed(other.into()),
-        }
-    }
-}
-
-impl From<io::Error> for NoSale {
-    fn from(error: io::Error) -> Self {
-        Self::Failed(error.into())
-    }
+/// Reason why the shop could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) enum ShopError {
+    Fence(#[from] FenceError),
+    Io(#[from] io::Error),
 }
 
 /// A shop in a directory.
@@ -52,15 +32,15 @@ impl Shop {
         fs::write(dir.join("sales.log"), "")
     }
 
-    pub(crate) fn enter(dir: &Path, is_fenced: bool) -> Result<Self, Failure> {
+    pub(crate) fn enter(dir: &Path, is_fenced: bool) -> Result<Self, ShopError> {
         let (dir, fence) = (dir.to_owned(), is_fenced.then(|| dir.join("fence")));
-        let fence = fence.map(FileFence::open).transpose()?;
+        let fence = fence.map(FileFence::open).transpose().map_err(io::Error::other)?;
         Ok(Self { dir, fence })
     }
 
     /// Shows the token before the first read: from then on a fenced shop refuses writes of earlier holders, so
     /// that a read value stays true until the write.
-    pub(crate) async fn show(&self, token: Option<FencingToken>) -> Result<(), NoSale> {
+    pub(crate) async fn show(&self, token: Option<FencingToken>) -> Result<(), FenceError> {
         if let (Some(fence), Some(token)) = (&self.fence, token) {
             fence.advance(token).await?;
         }
@@ -68,10 +48,8 @@ impl Shop {
     }
 
     /// Reads the number of items that are left.
-    pub(crate) fn stock(&self) -> Result<u32, NoSale> {
-        let text = fs::read_to_string(self.stock_path())?;
-        let number = text.trim().parse();
-        number.map_err(|error| NoSale::Failed(Box::new(error)))
+    pub(crate) fn stock(&self) -> io::Result<u32> {
+        fs::read_to_string(self.stock_path())?.trim().parse().map_err(io::Error::other)
     }
 
     /// Writes the number of items that are left; a fenced shop checks the token in the same step.
@@ -79,7 +57,7 @@ impl Shop {
         &self,
         stock: u32,
         token: Option<FencingToken>,
-    ) -> Result<(), NoSale> {
+    ) -> Result<(), ShopError> {
         let (target, text) = (self.stock_path(), stock.to_string());
         match (&self.fence, token) {
             (Some(fence), Some(token)) => fence.write(token, &target, text.as_bytes()).await?,
@@ -103,8 +81,9 @@ impl Shop {
     }
 
     /// Returns the number of sales in the log.
-    pub(crate) fn sales(&self) -> io::Result<usize> {
-        Ok(fs::read_to_string(self.log_path())?.lines().count())
+    pub(crate) fn sales(&self) -> io::Result<u32> {
+        let sales = fs::read_to_string(self.log_path())?.lines().count();
+        u32::try_from(sales).map_err(io::Error::other)
     }
 
     /// Returns true if this payment is the slow one. A shop has one: the first that asks, in any process.

@@ -5,16 +5,18 @@ use std::error::Error;
 use std::iter::successors;
 
 use crate::act::Act;
-use crate::played::{LateWrite, Played, Stop};
+use crate::news::News;
+use crate::played::{Played, Stop};
 use crate::sale::Sale;
 use crate::stage::Stage;
 
 pub(crate) fn opening(stage: &Stage) {
     let Sale { workers, items, buyers, .. } = stage.sale;
     println!(
-        "A shop has {items} items. {buyers} buyers want one, and {workers} processes serve them."
+        "A shop has {items} items. {buyers} buyers want one, and {workers} processes serve them.\n\
+         The shop is a few files; the locks come from the {} backend.",
+        stage.backend
     );
-    println!("The shop is a few files; the locks come from the {} backend.", stage.backend);
 }
 
 /// Prints the events of an act.
@@ -35,8 +37,10 @@ pub(crate) fn act(played: &Played) {
 }
 
 fn without_lock(played: &Played) {
-    println!("\nAct 1. No lock.");
-    println!("  A worker reads the stock, takes a payment for a millisecond, writes one less.");
+    println!(
+        "\nAct 1. No lock.\n  \
+         A worker reads the stock, takes a payment for a millisecond, writes one less."
+    );
     sales(played);
     println!("  Those who read the same number sold the same item.");
 }
@@ -47,8 +51,10 @@ fn with_lock(played: &Played) {
     let holds = played.holds();
     if let [first, .., last] = holds[..] {
         let (count, first, last) = (holds.len(), first.token, last.token);
-        println!("  {count} holds, one at a time, each with a greater token than the one before:");
-        println!("  the first had {first}, the last {last}.");
+        println!(
+            "  {count} holds, one at a time, each with a greater token than the one before:\n  \
+             the first had {first}, the last {last}."
+        );
     }
 }
 
@@ -59,35 +65,27 @@ fn stopped(played: &Played) {
     };
     let span = went_on.saturating_sub(stopped).as_secs_f64();
     println!(
-        "  Worker {worker} holds the lock under token {token}, and has read a stock of {read}."
-    );
-    println!("  Before it writes, it is stopped for {span:.1} s. Its lease lasts 1 s, then others");
-    println!(
-        "  hold the lock and sell the rest. It goes on, knows of nothing, and writes {}.",
+        "  Worker {worker} holds the lock under token {token}, and has read a stock of {read}.\n  \
+         Before it writes, it is stopped for {span:.1} s. Its lease lasts 1 s, then others\n  \
+         hold the lock and sell the rest. It goes on, knows of nothing, and writes {}.\n  \
+         It learns of its loss when it releases the lock, too late. It did not ask before it\n  \
+         wrote; had it asked, it could have been stopped right after the answer. No check on\n  \
+         its side closes that gap.",
         read - 1
     );
-    println!(
-        "  It learns of its loss when it releases the lock, too late. It did not ask before it"
-    );
-    println!(
-        "  wrote; had it asked, it could have been stopped right after the answer. No check on"
-    );
-    println!("  its side closes that gap.");
 }
 
 fn late_write(played: &Played) {
-    let (Some(stop), Some(late)) = (played.stop, played.late_write()) else {
-        return println!("  No late write came.");
-    };
-    let Stop { worker, token, .. } = stop;
-    match late {
-        LateWrite::Taken { left } => {
+    let worker = played.stop.map_or(0, |stop| stop.worker);
+    match played.late_write() {
+        Some(News::Sold { left, .. }) => {
             println!("  The write of worker {worker} is taken: the stock jumps from 0 to {left}.");
         }
-        LateWrite::Refused { seen } => {
-            println!("  The write of worker {worker} is refused: its token {token} is stale,");
-            println!("  since the shop has seen {seen}. Its buyer is served anew.");
-        }
+        Some(News::Refused { token, seen }) => println!(
+            "  The write of worker {worker} is refused: its token {token} is stale,\n  \
+             since the shop has seen {seen}. Its buyer is served anew."
+        ),
+        _ => return println!("  No late write came."),
     }
     sales(played);
 }

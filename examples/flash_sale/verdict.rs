@@ -1,18 +1,19 @@
 //! Checks that an act had the announced result.
 
 use crate::act::Act;
-use crate::played::{Hold, LateWrite, Played};
+use crate::news::{Hold, News};
+use crate::played::Played;
 
 /// Returns the deviations of an act from its announced result.
 pub(crate) fn objections(played: &Played) -> Vec<String> {
     let mut objections = match played.act {
         Act::WithoutLock => vec![oversold(played)],
         Act::WithLock => vec![exact(played), all_kept(played)],
-        Act::StoppedUnfenced => vec![oversold(played), taken(played), noticed(played)],
-        Act::StoppedFenced => vec![exact(played), refused(played), noticed(played)],
+        Act::StoppedUnfenced => vec![oversold(played), late_write(played), noticed(played)],
+        Act::StoppedFenced => vec![exact(played), late_write(played), noticed(played)],
     };
     objections.push(in_turn(played));
-    let named = |objection| format!("in {}, {objection}", played.act.key());
+    let named = |objection| format!("in \"{}\", {objection}", played.act.in_short());
     objections.into_iter().flatten().map(named).collect()
 }
 
@@ -29,17 +30,11 @@ fn exact(played: &Played) -> Option<String> {
     (!right).then(|| format!("{sold} paid, {turned_away} were turned away, {left} are left"))
 }
 
-fn taken(played: &Played) -> Option<String> {
-    match played.late_write() {
-        Some(LateWrite::Taken { .. }) => None,
-        other => Some(format!("the late write was not taken: {other:?}")),
-    }
-}
-
-fn refused(played: &Played) -> Option<String> {
-    match played.late_write() {
-        Some(LateWrite::Refused { .. }) => None,
-        other => Some(format!("the late write was not refused: {other:?}")),
+/// Checks that a fenced shop refused the late write, and that another shop took it.
+fn late_write(played: &Played) -> Option<String> {
+    match (played.late_write(), played.act.is_fenced()) {
+        (Some(News::Sold { .. }), false) | (Some(News::Refused { .. }), true) => None,
+        (other, _) => Some(format!("the late write had another fate: {other:?}")),
     }
 }
 

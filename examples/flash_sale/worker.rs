@@ -1,19 +1,18 @@
 //! A worker: a process that serves its share of the buyers.
 
-use std::io::stdin;
+use std::io::{self, stdin};
 use std::thread;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
-use leasehold::{FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
+use leasehold::{FenceError, FencingToken, LockClient, LockError, LockGuard, LockRequest, Wait};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
 
-use crate::news::{News, now};
+use crate::news::{Hold, News, now};
 use crate::orders::Orders;
 use crate::sale::Failure;
-use crate::shop::{NoSale, Shop};
-use crate::stop;
+use crate::shop::{Shop, ShopError};
 
 /// Time to pack a parcel, without the lock, while others sell.
 const PARCEL: Duration = Duration::from_millis(5);
@@ -28,19 +27,26 @@ const SLOW_PAYMENT: Duration = Duration::from_secs(1);
 const MAX_WAIT: Duration = Duration::from_secs(30);
 
 /// Runs a worker until all its buyers have been served.
-pub(crate) fn run(url: &str, orders: Orders) -> Result<(), Failure> {
-    stop::die_with_parent()?;
+pub(crate) async fn run(url: &str, orders: Orders) -> Result<(), Failure> {
+    die_with_parent()?;
     let doors = doors();
-    let mut runtime = tokio::runtime::Builder::new_current_thread();
-    runtime.enable_all().build()?.block_on(async {
-        let worker = Worker::new(url, orders).await?;
-        say(News::Ready);
-        doors.await?;
-        let tills = 0..worker.tills();
-        try_join_all(tills.map(|till| worker.till(till))).await?;
-        worker.locks.shutdown().await;
-        Ok(())
-    })
+    let locks = leasehold::connect(url).await?;
+    let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
+    let worker = Worker { orders, locks, shop };
+    say(News::Ready)?;
+    doors.await?;
+    let tills = 0..worker.tills();
+    try_join_all(tills.map(|till| worker.till(till))).await?;
+    worker.locks.shutdown().await;
+    Ok(())
+}
+
+/// Makes the system end this process when its parent ends. A stopped worker cannot see the end of its standard
+/// input, and would stay for ever. Elsewhere than on Linux only a running worker ends with its parent.
+fn die_with_parent() -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    Ok(())
 }
 
 /// Completes with the first line from the parent. Without its parent a worker ends.
@@ -57,8 +63,9 @@ fn doors() -> oneshot::Receiver<()> {
     doors
 }
 
-fn say(news: News) {
-    println!("{news}");
+fn say(news: News) -> io::Result<()> {
+    println!("{}", serde_json::to_string(&news)?);
+    Ok(())
 }
 
 struct Worker {
@@ -68,12 +75,6 @@ struct Worker {
 }
 
 impl Worker {
-    async fn new(url: &str, orders: Orders) -> Result<Self, Failure> {
-        let locks = leasehold::connect(url).await?;
-        let shop = Shop::enter(&orders.shop, orders.act.is_fenced())?;
-        Ok(Self { orders, locks, shop })
-    }
-
     /// Returns the number of buyers served at a time.
     fn tills(&self) -> u32 {
         self.orders.act.tills(self.orders.sale.tasks)
@@ -91,16 +92,19 @@ impl Worker {
     /// Serves a buyer; returns false if the shop refused, and the buyer must be served again.
     async fn serve(&self, buyer: u32) -> Result<bool, Failure> {
         if !self.orders.act.locks() {
-            return answer(report(self.sell(buyer, None).await));
+            self.sell(buyer, None).await?;
+            return Ok(true);
         }
         let guard = self.lock().await?;
         let (from, token) = (now(), guard.token());
-        let sale = report(self.sell(buyer, Some(token)).await);
-        let to = now();
-        let kept = guard.release().await.is_ok();
-        say(News::Held { token, from, to, kept });
-        self.wrap_parcel(&sale).await;
-        answer(sale)
+        let outcome = self.sell(buyer, Some(token)).await?;
+        let (to, kept) = (now(), guard.release().await.is_ok());
+        let (worker, token) = (self.orders.worker, token.get());
+        say(News::Held(Hold { worker, token, from, to, kept }))?;
+        if let News::Sold { .. } = outcome {
+            sleep(PARCEL).await;
+        }
+        Ok(!matches!(outcome, News::Refused { .. }))
     }
 
     async fn lock(&self) -> Result<LockGuard, LockError> {
@@ -111,61 +115,52 @@ impl Worker {
         self.locks.acquire(request).await
     }
 
-    /// Sells one item, and returns the number of items that are left: shows the token, then reads, then writes.
+    /// Sells one item if one is left, and reports the outcome.
+    async fn sell(&self, buyer: u32, token: Option<FencingToken>) -> Result<News, Failure> {
+        let outcome = match self.sell_one(buyer, token).await {
+            Ok(Some(left)) => News::Sold { at: now(), left },
+            Ok(None) => News::SoldOut,
+            Err(ShopError::Fence(FenceError::Stale { token, seen })) => {
+                News::Refused { token: token.get(), seen: seen.get() }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        say(outcome)?;
+        Ok(outcome)
+    }
+
+    /// Shows the token, then reads, then writes. Returns the number of items that are left; `None` if there was
+    /// none.
     ///
     /// Between the read and the write it deliberately does not check `guard.is_held()`, and does not run inside
     /// `guard.run(…)`, which would drop the sale. Both are good practice, but no protection: the worker can be
     /// stopped after any check, one instruction before the write. Only the shop can see that a write comes too
     /// late.
-    async fn sell(&self, buyer: u32, token: Option<FencingToken>) -> Result<u32, NoSale> {
+    async fn sell_one(
+        &self,
+        buyer: u32,
+        token: Option<FencingToken>,
+    ) -> Result<Option<u32>, ShopError> {
         self.shop.show(token).await?;
         let read = self.shop.stock()?;
-        if read == 0 {
-            return Err(NoSale::SoldOut);
-        }
+        let Some(left) = read.checked_sub(1) else { return Ok(None) };
         self.take_payment(read, token).await?;
-        self.shop.set_stock(read - 1, token).await?;
+        self.shop.set_stock(left, token).await?;
         self.shop.record_sale(buyer, self.orders.worker)?;
-        Ok(read - 1)
+        Ok(Some(left))
     }
 
-    async fn take_payment(&self, read: u32, token: Option<FencingToken>) -> Result<(), NoSale> {
+    async fn take_payment(&self, read: u32, token: Option<FencingToken>) -> io::Result<()> {
         let may_be_slow = self.orders.act.stops_a_worker() && read <= self.orders.sale.slow_at();
-        match token {
+        match token.map(FencingToken::get) {
             Some(token) if may_be_slow && self.shop.takes_slow_payment()? => {
                 // Starts the time before it tells the parent, which may stop this process at once.
                 let payment = sleep(SLOW_PAYMENT);
-                say(News::AboutToWrite { token, read });
+                say(News::AboutToWrite { token, read })?;
                 payment.await;
             }
             _ => sleep(PAYMENT).await,
         }
         Ok(())
-    }
-
-    async fn wrap_parcel(&self, sale: &Result<u32, NoSale>) {
-        if sale.is_ok() {
-            sleep(PARCEL).await;
-        }
-    }
-}
-
-/// Reports the result of a sale to the parent.
-fn report(sale: Result<u32, NoSale>) -> Result<u32, NoSale> {
-    match sale {
-        Ok(left) => say(News::Sold { at: now(), left }),
-        Err(NoSale::SoldOut) => say(News::SoldOut),
-        Err(NoSale::Stale { token, seen }) => say(News::Refused { token, seen }),
-        Err(NoSale::Failed(_)) => {}
-    }
-    sale
-}
-
-/// Returns true if the buyer has an answer.
-fn answer(sale: Result<u32, NoSale>) -> Result<bool, Failure> {
-    match sale {
-        Ok(_) | Err(NoSale::SoldOut) => Ok(true),
-        Err(NoSale::Stale { .. }) => Ok(false),
-        Err(NoSale::Failed(error)) => Err(error),
     }
 }
