@@ -16,13 +16,10 @@ use crate::layout::keys::Root;
 use crate::layout::seats::Seats;
 use crate::sessions::claimed::{Asked, Claimed, Deletion, Expired};
 use crate::sessions::key_lease::{KeyLease, Unsettled};
+use crate::sessions::pool::{SessionPool, whole};
 use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
 use crate::wire::server::Server;
-
-/// Margin of a session's lease over the TTL of its claims. So a claim finds its whole TTL on the session, although
-/// the session was not renewed at that very moment.
-const MARGIN: Duration = Duration::from_secs(2);
 
 /// The claims of one client, and its sessions.
 pub(crate) struct Claims {
@@ -33,10 +30,7 @@ pub(crate) struct Claims {
 
 struct Known {
     process: u32,
-    /// By the seconds of their leases.
-    sessions: HashMap<i64, Arc<Session>>,
-    /// Sessions that nobody renews: those of holds that were made to last longer (C41).
-    unrenewed: Vec<Arc<Session>>,
+    sessions: SessionPool,
     /// Leases of single keys, by their ids.
     unsettled: HashMap<i64, Unsettled>,
     claims: HashMap<OwnerId, Claimed>,
@@ -59,7 +53,7 @@ impl Claims {
         let mut known = self.known();
         let on = known.claims.get(&owner).map(|claimed| claimed.session.clone());
         let session = on.filter(|on| !on.is_gone());
-        let session = session.unwrap_or_else(|| known.session(&self.server, ttl));
+        let session = session.unwrap_or_else(|| known.sessions.for_ttl(&self.server, ttl));
         let Known { claims, seats, .. } = &mut *known;
         let claimed = claims.entry(owner).or_insert_with(|| {
             let key = seats.take(|seat| self.root.claim(&claim.name, seat));
@@ -89,8 +83,13 @@ impl Claims {
             }
             _ => {}
         }
-        let session = known.session_of(&self.server, owner, ttl, now);
-        let Known { claims, seats, .. } = &mut *known;
+        let Known { claims, seats, sessions, .. } = &mut *known;
+        let session = match claims.get(&owner).filter(|claimed| !claimed.session.is_gone()) {
+            Some(Claimed { session: on, revision, .. }) => {
+                sessions.for_renewal(&self.server, on, revision.is_some(), ttl, now)
+            }
+            None => sessions.for_ttl(&self.server, ttl),
+        };
         let claimed = claims.entry(owner).or_insert_with(|| {
             seats.note(key.clone());
             Claimed::found(key.clone(), whole(ttl), until, revision, session.clone())
@@ -233,28 +232,24 @@ impl Claims {
         let known = self.known();
         let needed = known.needed();
         let session = |session: &Arc<Session>| (session.clone(), needed.contains(&session.id()));
-        known.sessions.values().map(session).collect()
+        known.sessions.renewed().map(session).collect()
     }
 
     /// Returns true if there are sessions that nobody renews.
     pub(crate) fn has_unrenewed(&self) -> bool {
-        !self.known().unrenewed.is_empty()
+        self.known().sessions.has_unrenewed()
     }
 
     /// Removes the sessions without a claim: those that nobody renews, and those that `may_go`.
     pub(crate) fn take_unused(&self, may_go: impl Fn(&Session) -> bool) -> Vec<Arc<Session>> {
         let mut known = self.known();
         let needed = known.needed();
-        let is_unused = |session: &Session| !needed.contains(&session.id());
-        let Known { sessions, unrenewed, .. } = &mut *known;
-        let gone = sessions.extract_if(|_, session| is_unused(session) && may_go(session));
-        let ended = unrenewed.extract_if(.., |session| is_unused(session));
-        gone.map(|(_, session)| session).chain(ended).collect()
+        known.sessions.take_unused(&needed, may_go)
     }
 
     /// Takes back a session that could not be ended. It is not renewed any more.
     pub(crate) fn put_back(&self, session: Arc<Session>) {
-        self.known().unrenewed.push(session);
+        self.known().sessions.put_back(session);
     }
 
     /// Notes a lease for one key.
@@ -321,8 +316,7 @@ impl Claims {
     /// Returns true if there is nothing to look after.
     pub(crate) fn is_empty(&self) -> bool {
         let known = self.known();
-        let no_session = known.sessions.is_empty() && known.unrenewed.is_empty();
-        no_session && known.unsettled.is_empty() && known.claims.is_empty()
+        known.sessions.is_empty() && known.unsettled.is_empty() && known.claims.is_empty()
     }
 
     /// After a fork the new process knows nothing: claims, sessions and keys belong to the first one.
@@ -337,8 +331,8 @@ impl Claims {
 
 impl Default for Known {
     fn default() -> Self {
-        let (sessions, unrenewed, unsettled, claims, retired, seats) = Default::default();
-        Self { process: process::id(), sessions, unrenewed, unsettled, claims, retired, seats }
+        let (sessions, unsettled, claims, retired, seats) = Default::default();
+        Self { process: process::id(), sessions, unsettled, claims, retired, seats }
     }
 }
 
@@ -362,53 +356,6 @@ impl Known {
     fn needed(&self) -> HashSet<i64> {
         self.claims.values().flat_map(Claimed::sessions).map(|session| session.id()).collect()
     }
-
-    /// Returns the session for a hold. A hold stays on its session while that one outlasts the TTL (C10).
-    ///
-    /// A hold that is made to last longer moves to a separate session, which nobody renews (C41): if this process
-    /// dies, the hold ends by that session's first TTL. The first renewal that lasts longer than that session moves
-    /// the hold to the common session of its TTL.
-    fn session_of(
-        &mut self,
-        server: &Arc<Server>,
-        owner: OwnerId,
-        ttl: Ttl,
-        now: Moment,
-    ) -> Arc<Session> {
-        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
-        let claimed = self.claims.get(&owner).filter(|claimed| !claimed.session.is_gone());
-        let on = claimed.map(|claimed| (claimed.session.clone(), claimed.revision.is_some()));
-        let is_longer = |on: &Session| on.ttl().as_secs() < seconds.unsigned_abs();
-        // The lease may still be in request, with an unknown end.
-        let outlasts = |on: &Session| !on.is_open() || on.left(now) >= whole(ttl);
-        match on {
-            Some((on, true)) if is_longer(&on) => {
-                let longer = Session::new(server.clone(), seconds);
-                self.unrenewed.push(longer.clone());
-                longer
-            }
-            Some((on, _)) if !is_longer(&on) && outlasts(&on) => on,
-            _ => self.session(server, ttl),
-        }
-    }
-
-    /// Returns the session for this TTL. A session that the server has ended is replaced.
-    fn session(&mut self, server: &Arc<Server>, ttl: Ttl) -> Arc<Session> {
-        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
-        self.sessions.retain(|_, session| !session.is_gone());
-        let new = || Session::new(server.clone(), seconds);
-        self.sessions.entry(seconds).or_insert_with(new).clone()
-    }
-}
-
-/// Returns a span in whole seconds, rounded up.
-pub(crate) fn whole_seconds(span: Duration) -> i64 {
-    span.as_secs().cast_signed() + i64::from(span.subsec_nanos() > 0)
-}
-
-/// Returns a TTL in whole seconds, rounded up (C4).
-fn whole(ttl: Ttl) -> Duration {
-    Duration::from_secs(whole_seconds(ttl.as_duration()).unsigned_abs())
 }
 
 #[cfg(test)]

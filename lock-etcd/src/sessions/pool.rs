@@ -1,0 +1,100 @@
+//! The sessions of one client, which its claims share.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use lock_core::{Moment, Ttl};
+
+use crate::sessions::session::Session;
+use crate::wire::server::Server;
+
+/// Margin of a session's lease over the TTL of its claims. So a claim finds its whole TTL on the session, although
+/// the session was not renewed at that very moment.
+const MARGIN: Duration = Duration::from_secs(2);
+
+#[derive(Default)]
+pub(crate) struct SessionPool {
+    /// By the seconds of their leases.
+    renewed: HashMap<i64, Arc<Session>>,
+    /// Sessions that nobody renews: those of holds that were made to last longer (C41).
+    unrenewed: Vec<Arc<Session>>,
+}
+
+impl SessionPool {
+    /// Returns the session for this TTL. A session that the server has ended is replaced.
+    pub(crate) fn for_ttl(&mut self, server: &Arc<Server>, ttl: Ttl) -> Arc<Session> {
+        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
+        self.renewed.retain(|_, session| !session.is_gone());
+        let new = || Session::new(server.clone(), seconds);
+        self.renewed.entry(seconds).or_insert_with(new).clone()
+    }
+
+    /// Returns the session for a renewed claim, which is on this one. A claim stays on its session while that one
+    /// outlasts the TTL (C10).
+    ///
+    /// A hold that is made to last longer moves to a separate session, which nobody renews (C41): if this process
+    /// dies, the hold ends by that session's first TTL. The first renewal that lasts longer than that session moves
+    /// the hold to the common session of its TTL.
+    pub(crate) fn for_renewal(
+        &mut self,
+        server: &Arc<Server>,
+        on: &Arc<Session>,
+        is_hold: bool,
+        ttl: Ttl,
+        now: Moment,
+    ) -> Arc<Session> {
+        let seconds = whole_seconds(ttl.as_duration() + MARGIN);
+        let is_longer = on.ttl().as_secs() < seconds.unsigned_abs();
+        if is_longer && is_hold {
+            let longer = Session::new(server.clone(), seconds);
+            self.unrenewed.push(longer.clone());
+            return longer;
+        }
+        // The lease may still be in request, with an unknown end.
+        let outlasts = !on.is_open() || on.left(now) >= whole(ttl);
+        if outlasts && !is_longer { on.clone() } else { self.for_ttl(server, ttl) }
+    }
+
+    /// Returns the sessions that are renewed.
+    pub(crate) fn renewed(&self) -> impl Iterator<Item = &Arc<Session>> {
+        self.renewed.values()
+    }
+
+    /// Returns true if there are sessions that nobody renews.
+    pub(crate) fn has_unrenewed(&self) -> bool {
+        !self.unrenewed.is_empty()
+    }
+
+    /// Returns true if there are no sessions.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.renewed.is_empty() && self.unrenewed.is_empty()
+    }
+
+    /// Removes the sessions that are not `needed`: those that nobody renews, and those that `may_go`.
+    pub(crate) fn take_unused(
+        &mut self,
+        needed: &HashSet<i64>,
+        may_go: impl Fn(&Session) -> bool,
+    ) -> Vec<Arc<Session>> {
+        let is_unused = |session: &Session| !needed.contains(&session.id());
+        let gone = self.renewed.extract_if(|_, session| is_unused(session) && may_go(session));
+        let ended = self.unrenewed.extract_if(.., |session| is_unused(session));
+        gone.map(|(_, session)| session).chain(ended).collect()
+    }
+
+    /// Takes back a session that could not be ended. It is not renewed any more.
+    pub(crate) fn put_back(&mut self, session: Arc<Session>) {
+        self.unrenewed.push(session);
+    }
+}
+
+/// Returns a span in whole seconds, rounded up.
+pub(crate) fn whole_seconds(span: Duration) -> i64 {
+    span.as_secs().cast_signed() + i64::from(span.subsec_nanos() > 0)
+}
+
+/// Returns a TTL in whole seconds, rounded up (C4).
+pub(crate) fn whole(ttl: Ttl) -> Duration {
+    Duration::from_secs(whole_seconds(ttl.as_duration()).unsigned_abs())
+}
