@@ -1,17 +1,23 @@
 //! Tests of the Redis server for tests: its start, its disturbances, and its end with the test.
 
+use std::collections::HashSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lock_testkit::servers::free_port;
 use lock_testkit::{RedisServer, Reply, TlsRedis, child, eventually, is_running};
 
 const SOON: Duration = Duration::from_secs(10);
+
+/// So many random ports would have hundreds in common.
+const MANY: usize = 2_000;
 
 #[test]
 fn child_role() {
     child::run(async |role| match role.as_str() {
         "owner of a server" => own(false).await,
         "owner of a stopped server" => own(true).await,
+        "owner of many ports" => own_ports().await,
         "without redis" => child::say(&panic_of_start().await),
         other => panic!("no such role: {other}"),
     });
@@ -23,6 +29,12 @@ async fn own(stopped: bool) {
         server.stop();
     }
     child::say(&server.pid().to_string());
+    std::future::pending().await
+}
+
+async fn own_ports() {
+    let ports: Vec<_> = (0..MANY).map(|_| free_port().to_string()).collect();
+    child::say(&ports.join(" "));
     std::future::pending().await
 }
 
@@ -50,6 +62,18 @@ async fn dies_when_it_is_dropped() {
     let pid = server.pid();
     drop(server);
     assert!(!is_running(pid));
+}
+
+#[tokio::test]
+async fn the_port_of_a_killed_server_is_given_to_no_other() {
+    let mut server = RedisServer::start().await;
+    server.kill();
+    let mut given = HashSet::from([server.port()]);
+    assert!((0..MANY).all(|_| given.insert(free_port())), "a port was given twice");
+    let mut other = child::spawn("owner of many ports", &[]);
+    let line = other.line().await;
+    let mut ports = line.split(' ').map(|port| port.parse().expect("a port"));
+    assert!(ports.all(|port| given.insert(port)), "another process has a port of ours");
 }
 
 #[tokio::test]

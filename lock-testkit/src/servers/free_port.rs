@@ -1,23 +1,55 @@
-//! A free port.
+//! Free ports, each of which is returned once.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 /// Below the range of ports for outgoing connections: otherwise a client that keeps dialling a killed server
 /// could be given that very port, and connect to itself.
-const PORTS: std::ops::Range<u16> = 10_000..32_000;
+const PORTS: Range<u16> = 10_000..32_000;
 
-/// Returns a loopback port that was just free.
-///
-/// Another process may take it before its use. The caller then tries again with another port.
-pub fn free_port() -> u16 {
-    std::iter::repeat_with(any_port)
-        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
-        .expect("the search ends only with a port")
+/// Number of ports that a process reserves at a time.
+const BLOCK: u16 = 100;
+
+/// Reserved ports that were not returned yet.
+struct Block {
+    ports: Range<u16>,
+    /// Bound to the number of the first port. Servers use TCP, so only a process that reserves the same block binds
+    /// it. The system closes it when this process ends.
+    _reservation: UdpSocket,
 }
 
-/// Returns a random port, so that test processes seldom try the same.
-fn any_port() -> u16 {
-    let random = RandomState::new().hash_one(0);
-    PORTS.start + (random % PORTS.len() as u64) as u16
+/// Returns a loopback port that was just free. No later call returns the same port: in this process, or in another
+/// while this process lives. So nobody else answers at the address of a killed server.
+///
+/// A program that does not call this function may take the port before its use. The caller then tries again with
+/// another port.
+///
+/// # Panics
+/// If all ports are reserved.
+pub fn free_port() -> u16 {
+    static BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
+    let mut blocks = BLOCKS.lock().unwrap_or_else(PoisonError::into_inner);
+    loop {
+        let left = blocks.last_mut().map(|block| &mut block.ports);
+        let is_free = |port: &u16| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+        match left.and_then(|ports| ports.find(is_free)) {
+            Some(port) => return port,
+            None => blocks.push(reserve()),
+        }
+    }
+}
+
+/// Reserves a block. Begins at a random one, so that processes seldom try the same.
+fn reserve() -> Block {
+    let random = RandomState::new().hash_one(0) as u16;
+    let reserve = |number: u16| {
+        let first = PORTS.start + number * BLOCK;
+        let _reservation = UdpSocket::bind((Ipv4Addr::LOCALHOST, first)).ok()?;
+        Some(Block { ports: first..first + BLOCK, _reservation })
+    };
+    let count = PORTS.len() as u16 / BLOCK;
+    let mut numbers = (0..count).map(|number| (random % count + number) % count);
+    numbers.find_map(reserve).expect("not all ports are reserved")
 }
