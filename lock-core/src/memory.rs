@@ -3,7 +3,7 @@
 mod store;
 mod watchers;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,7 +18,7 @@ use crate::model::{
     LockName, LockState, Moment, Occurrence, Order, OwnerId, Record, RecordedRun, Renewal,
     Renewals, Reservation, ServerTime, SystemClock, TokenDurability, Ttl, Wakeup, Whom,
 };
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Locks within one process: for tests, and for programs of a single process. It is also the model for the tests of
 /// the other backends.
@@ -45,7 +45,7 @@ impl MemoryBackend {
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.store)
     }
 
     fn server_time(&self, now: Moment) -> ServerTime {

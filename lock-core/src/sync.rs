@@ -7,3 +7,8 @@
 pub(crate) use shuttle::sync::{Mutex, MutexGuard, atomic};
 #[cfg(not(lock_core_shuttled))]
 pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
+
+/// Locks a mutex, also after a panic of a task that had locked the mutex.
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

@@ -13,7 +13,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::mem::take;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
+use crate::sync::{Mutex, locked};
 use crate::{BackendError, Outcome};
 
 /// Most requests in a batch.
@@ -253,10 +254,6 @@ impl<Q, A> fmt::Debug for Batches<Q, A> {
         let outstanding = Arc::strong_count(&self.outstanding) - 1;
         f.debug_struct("Batches").field("outstanding", &outstanding).finish_non_exhaustive()
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

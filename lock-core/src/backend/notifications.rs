@@ -2,7 +2,7 @@
 //! closes when it has not waited for a while.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::answers::Grant;
 use super::waiter::WaiterHandle;
 use crate::model::{BackendError, FencingToken, OwnerId, ServerTime, Slots};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Longest time that connecting may take.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
@@ -174,12 +175,12 @@ impl<T: NotificationTransport> Notifications<T> {
     }
 
     fn is_running(&self) -> bool {
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = locked(&self.task);
         task.as_ref().is_some_and(|task| !task.is_finished())
     }
 
     fn ensure_running(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = locked(&self.task);
         let closed = matches!(*self.shared.state.borrow(), State::Closed);
         // A task that has closed its connection may still be running; it does nothing more.
         if closed || task.as_ref().is_none_or(JoinHandle::is_finished) {
@@ -292,7 +293,7 @@ impl<T: NotificationTransport> Shared<T> {
     }
 
     fn waiters(&self) -> MutexGuard<'_, Waiters> {
-        self.waiters.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.waiters)
     }
 }
 

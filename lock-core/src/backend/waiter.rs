@@ -1,11 +1,11 @@
 //! Wakes one waiting claim.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
 use super::answers::Grant;
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 
 /// Wakes one waiting claim. A backend keeps it for as long as the claim is queued.
 ///
@@ -64,7 +64,7 @@ impl WaiterHandle {
 
     fn tell(&self, event: WaiterEvent) {
         let Some(mailbox) = self.0.upgrade() else { return };
-        mailbox.event.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(event);
+        locked(&mailbox.event).get_or_insert(event);
         mailbox.arrived.notify_one();
     }
 }
@@ -84,6 +84,6 @@ impl WaiterEvents {
     }
 
     fn take(&self) -> Option<WaiterEvent> {
-        self.0.event.lock().unwrap_or_else(PoisonError::into_inner).take()
+        locked(&self.0.event).take()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -13,7 +13,7 @@ use crate::model::{
     AtLeast, BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId,
     Renewal, Ttl, random,
 };
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Delay before the renewal of a grant for less than was asked.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
@@ -339,7 +339,7 @@ impl Hold {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::FutureExt;
@@ -16,7 +16,7 @@ use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
 use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Most cleanups that begin at once, so that a server is not flooded when many guards are dropped.
 const BURST: usize = 64;
@@ -317,7 +317,7 @@ impl Janitor {
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.lanes)
     }
 }
 

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
 use crate::model::{Kind, LockName, Reentrance};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The holds that requests of one [`Reentrance`] share, by lock (C43).
 ///
@@ -82,7 +82,7 @@ impl<H> JointHolds<H> {
     }
 
     fn by_holder(&self) -> MutexGuard<'_, HashMap<JointHolder, Weak<H>>> {
-        self.by_holder.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.by_holder)
     }
 }
 

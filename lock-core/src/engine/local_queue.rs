@@ -1,7 +1,7 @@
 //! One place on the server for many waiters of one process.
 
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use foldhash::HashMap;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::backend::WAITER_LIVENESS;
 use crate::model::LockName;
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The line of this client's waiters for each name: only its head asks the server (C26).
 ///
@@ -206,10 +206,6 @@ impl<H> Line<H> {
     fn state(&self) -> MutexGuard<'_, LineState<H>> {
         locked(&self.state)
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A member of a line.

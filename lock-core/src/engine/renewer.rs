@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -17,7 +17,7 @@ use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
 use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Most holds renewed in one call to the backend. Ten thousand holds are then a hundred requests, and one request
 /// does not keep a server from its other clients for long.
@@ -146,7 +146,6 @@ impl Renewer {
     /// Renews without end.
     ///
     /// An earlier run may have panicked, or its runtime may have ended. The renewals of that run have no answer.
-    /// answer.
     pub(crate) async fn run(self: Arc<Self>) {
         if self.has_run.swap(true, Ordering::Relaxed) {
             self.take_over();
@@ -269,7 +268,7 @@ impl Renewer {
     }
 
     fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.registry)
     }
 }
 

@@ -30,8 +30,8 @@ use crate::model::{
     AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
     Wait,
 };
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::{Mutex, locked};
 
 /// Parts of a successful acquisition.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Shared {
     /// Starts the tasks, or starts them again if their runtime is gone. Returns false if the runtime for them is
     /// gone.
     pub(crate) fn ensure_tasks(&self) -> bool {
-        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = locked(&self.tasks);
         let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
         if tasks.as_ref().is_some_and(running) {
             return true;
@@ -254,7 +254,7 @@ impl Shared {
             // True until there is an answer, also if this try is given up.
             let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
             // A hold in doubt is released: only the first try asks for a reservation.
-            let reservation = reservation.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let reservation = locked(&reservation).take();
             let answer = self.ask_to_release(lease, reservation).await;
             let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
             unresolved.store(unresolved_before || unknown, Ordering::Relaxed);

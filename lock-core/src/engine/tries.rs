@@ -1,12 +1,12 @@
 //! One request on its way to the server for many tries of one process.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use foldhash::HashMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::model::{Contention, LockName};
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The tries of this client in flight, by name: one at a time asks the server, and its answer serves others.
 ///
@@ -127,10 +127,6 @@ impl Drop for OneTry<'_> {
             }
         }
     }
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

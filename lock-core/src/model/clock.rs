@@ -1,7 +1,6 @@
 //! The holder's clock: it never steps back, and it counts the time of a suspend.
 
 use std::fmt;
-use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
@@ -9,7 +8,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::suspend::{Resumes, slept};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, locked};
 
 /// A point on the holder's own clock.
 ///
@@ -138,7 +137,7 @@ impl FakeClock {
     }
 
     fn set(&self, step: impl FnOnce(Moment) -> Moment) {
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = locked(&self.now);
         *now = step(*now);
         drop(now);
         self.moved.send_replace(());
@@ -154,7 +153,7 @@ impl Default for FakeClock {
 #[async_trait]
 impl Clock for FakeClock {
     fn now(&self) -> Moment {
-        *self.now.lock().unwrap_or_else(PoisonError::into_inner)
+        *locked(&self.now)
     }
 
     async fn sleep_until(&self, deadline: Moment) {
