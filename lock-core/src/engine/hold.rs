@@ -275,7 +275,7 @@ impl Hold {
         if self.reason.get().is_some() || self.clock.now().has_reached(state.lease.deadline) {
             return;
         }
-        let deadline = asked.after(self.drift.validity(granted.min(ttl.as_duration())));
+        let deadline = self.drift.deadline(asked, ttl, granted);
         let deadline = match state.lease.at_least {
             // A renewal for the whole span may have been in flight when the run began.
             Some(_) => self.bounded(deadline, state.lease.asked),

@@ -189,19 +189,11 @@ impl Shared {
         retry::try_once(end, self.name(), contained(self.name(), answer)).await
     }
 
-    /// Extends a lease on the server. Returns the lease with its new deadline; `None` if it is lost.
-    async fn extend(&self, lease: Lease, ttl: Ttl) -> Result<Option<Lease>, LockError> {
-        let renewal = Renewal::new(&lease, ttl);
-        let asked = self.options.clock.now();
-        match self.request(|| self.backend.extend_one(&renewal)).await {
-            Ok(Extension::Extended(granted)) => {
-                let believed = granted.min(ttl.as_duration());
-                let deadline = asked.after(self.options.drift.validity(believed));
-                Ok(Some(Lease { asked: ttl, granted, deadline, ..lease }))
-            }
-            Ok(Extension::Lost) => Ok(None),
-            Err(source) => Err(LockError::backend("extend", Some(&lease.name), source)),
-        }
+    /// Extends a lease on the server.
+    async fn extend(&self, lease: &Lease, ttl: Ttl) -> Result<Extension, LockError> {
+        let renewal = Renewal::new(lease, ttl);
+        let answer = self.request(|| self.backend.extend_one(&renewal)).await;
+        answer.map_err(|source| LockError::backend("extend", Some(&lease.name), source))
     }
 
     /// Extends a hold on behalf of its guard.
@@ -210,9 +202,9 @@ impl Shared {
         self.ensure_tasks();
         hold.extending(ttl);
         let asked = self.options.clock.now();
-        match self.extend(hold.lease(), ttl).await? {
-            Some(lease) => hold.extended(asked, ttl, lease.granted),
-            None => hold.end(LostReason::Evicted),
+        match self.extend(&hold.lease(), ttl).await? {
+            Extension::Extended(granted) => hold.extended(asked, ttl, granted),
+            Extension::Lost => hold.end(LostReason::Evicted),
         }
         self.renewer.look_at(hold);
         hold.error_if_lost()
@@ -223,20 +215,26 @@ impl Shared {
         self.admit(&lease.name)?;
         lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
         self.driven(&lease.name, Wait::Never).await?;
-        let (name, ttl) = (lease.name.clone(), lease.asked);
-        match self.extend(lease, ttl).await? {
-            Some(lease) if self.has_expired(&lease) => {
-                Err(LockError::Lost { name, reason: LostReason::Expired, source: None })
+        let (name, owner, ttl) = (lease.name.clone(), lease.owner, lease.asked);
+        let asked = self.options.clock.now();
+        let lost = match self.extend(&lease, ttl).await? {
+            Extension::Extended(granted) => {
+                let deadline = self.options.drift.deadline(asked, ttl, granted);
+                (lease.granted, lease.deadline) = (granted, deadline);
+                self.has_expired(&lease).then_some(LostReason::Expired)
             }
-            Some(lease) => {
-                let (owner, unresolved) = (lease.owner, lease.unresolved);
-                let hold = self.hold(lease)?;
-                let state = if unresolved { ClaimState::HeldUnresolved } else { ClaimState::Held };
-                let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
-                Ok(Acquired { hold, claim, succession: None })
-            }
-            None => Err(LockError::Lost { name, reason: LostReason::Evicted, source: None }),
+            Extension::Lost => Some(LostReason::Evicted),
+        };
+        if let Some(reason) = lost {
+            return Err(LockError::Lost { name, reason, source: None });
         }
+        let state = match lease.unresolved {
+            true => ClaimState::HeldUnresolved,
+            false => ClaimState::Held,
+        };
+        let hold = self.hold(lease)?;
+        let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
+        Ok(Acquired { hold, claim, succession: None })
     }
 
     /// Ends a hold on the server. If a reservation is asked for and made, it keeps the hold for other tasks of this

@@ -194,9 +194,7 @@ impl<'a> Waiting<'a> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
-        // C4, C5: from before the request was sent, and for no longer than was asked.
-        let believed = grant.ttl.min(claim.ttl.as_duration());
-        let deadline = asked.after(self.limits.drift.validity(believed));
+        let deadline = self.limits.drift.deadline(asked, claim.ttl, grant.ttl);
         (!self.clock.now().has_reached(deadline)).then(|| Lease {
             name: claim.name.clone(),
             owner: claim.owner,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::{Moment, Ttl};
+
 /// Margin that the holder takes off a TTL (C5), because its clock and the server's may run at different rates.
 ///
 /// The default, 1 % and 2 ms, is Redlock's: the percentage covers the rates, the constant covers a server that counts
@@ -30,6 +32,12 @@ impl Drift {
         let Self { rate, constant } = Self::new(self.rate, self.constant);
         // C5: the TTL less the drift.
         ttl.saturating_sub(ttl.mul_f64(rate)).saturating_sub(constant)
+    }
+
+    /// Returns the time until which a holder may believe in a grant, which answers a request for `ttl` at `asked`.
+    pub(crate) fn deadline(&self, asked: Moment, ttl: Ttl, granted: Duration) -> Moment {
+        // C4, C5: from before the request was sent, and for no longer than was asked.
+        asked.after(self.validity(granted.min(ttl.as_duration())))
     }
 }
 
