@@ -72,13 +72,7 @@ impl Acquisition {
         let report = self.shared.telemetry.acquiring(&self.place.claim.name);
         let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
         // The wait in line is included.
-        let waited = report.waited();
-        let outcome = outcome.map_err(|error| match error {
-            LockError::Timeout { name, contention, .. } => {
-                LockError::Timeout { name, waited, contention }
-            }
-            other => other,
-        });
+        let outcome = outcome.map_err(|error| error.after(report.waited()));
         report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
         outcome
     }

@@ -181,6 +181,14 @@ impl LockError {
         }
     }
 
+    /// Returns the error of a wait that took `waited` in all.
+    pub(crate) fn after(self, waited: Duration) -> Self {
+        match self {
+            Self::Timeout { name, contention, .. } => Self::Timeout { name, waited, contention },
+            error => error,
+        }
+    }
+
     /// The backend failed at `operation`, on the lock `name` if it was about one.
     pub(crate) fn backend(
         operation: &'static str,

@@ -172,20 +172,23 @@ impl LockClient {
     ) -> Result<MultiGuard, LockError> {
         let request: MultiRequest = request.into();
         let request = MultiRequest { each: self.complete(request.each), ..request };
-        let total = TotalWait::begin(request.each.wait_policy());
+        // One wait in all for the locks.
+        let (started, total) = (Instant::now(), request.each.wait_policy());
+        let left = || total.rest_since(started);
         let begin = |claim| Acquisition::new(self.shared.clone(), claim);
         let mut waiting: VecDeque<_> =
             request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
         let guard = |acquired: Acquired| LockGuard::new(self.shared.clone(), acquired);
         let mut guards = Vec::new();
         loop {
-            let free = unless_lost(&guards, acquire_free(&mut waiting, total.left())).await?;
+            let free = unless_lost(&guards, acquire_free(&mut waiting, left())).await?;
             guards.extend(free.into_iter().map(guard));
             // Waits for a lock that is not free, or learns why it is refused.
             let Some(mut next) = waiting.pop_front() else { break };
-            let each = request.for_name(next.name()).wait(total.left());
+            let each = request.for_name(next.name()).wait(left());
             let granted = unless_lost(&guards, next.run(&each)).await;
-            guards.push(guard(next.acquired(granted.map_err(|error| total.told(error))?)));
+            let granted = granted.map_err(|error| error.after(started.elapsed()))?;
+            guards.push(guard(next.acquired(granted)));
         }
         if let Some(span) = request.max_hold {
             guards.iter().for_each(|guard| guard.renew_for(span));
@@ -203,38 +206,5 @@ async fn unless_lost<T>(
         biased;
         loss = first_loss(held) => Err(loss_of(held, loss)),
         done = work => done,
-    }
-}
-
-/// One wait in all for several locks.
-struct TotalWait {
-    wait: Wait,
-    started: Instant,
-}
-
-impl TotalWait {
-    fn begin(wait: Wait) -> Self {
-        Self { wait, started: Instant::now() }
-    }
-
-    /// Returns the remaining wait for the next lock.
-    fn left(&self) -> Wait {
-        match self.wait {
-            // Never zero, which would be a single attempt.
-            Wait::AtMost(span) if !span.is_zero() => Wait::AtMost(
-                span.saturating_sub(self.started.elapsed()).max(Duration::from_nanos(1)),
-            ),
-            wait => wait,
-        }
-    }
-
-    /// Sets the time of the whole wait in the error.
-    fn told(&self, error: LockError) -> LockError {
-        match error {
-            LockError::Timeout { name, contention, .. } => {
-                LockError::Timeout { name, waited: self.started.elapsed(), contention }
-            }
-            error => error,
-        }
     }
 }
