@@ -1,6 +1,7 @@
 //! Names: of a lock, of its holder, and of a run.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::invalid_input::{InputKind, InvalidInput};
@@ -35,12 +36,8 @@ impl LockName {
     /// # Errors
     /// [`InvalidInput`] if it is empty, longer than 512 bytes, or holds a control character.
     pub fn new(name: impl AsRef<str>) -> Result<Self, InvalidInput> {
-        let name = name.as_ref();
         // C1: checked before any input or output.
-        match text_fault(name, 1, Self::MAX_BYTES) {
-            None => Ok(Self(name.into())),
-            Some(fault) => Err(refused(InputKind::Name, "lock name", name, fault, "1 to 512")),
-        }
+        checked(InputKind::Name, "lock name", name.as_ref(), 1..=Self::MAX_BYTES).map(Self)
     }
 
     /// The name as it was given.
@@ -70,11 +67,7 @@ impl Label {
     /// # Errors
     /// [`InvalidInput`] if it is longer than 128 bytes or holds a control character.
     pub fn new(label: impl AsRef<str>) -> Result<Self, InvalidInput> {
-        let label = label.as_ref();
-        match text_fault(label, 0, Self::MAX_BYTES) {
-            None => Ok(Self(label.into())),
-            Some(fault) => Err(refused(InputKind::Label, "label", label, fault, "at most 128")),
-        }
+        checked(InputKind::Label, "label", label.as_ref(), 0..=Self::MAX_BYTES).map(Self)
     }
 
     /// The label as it was given; empty if the holder gave none.
@@ -104,13 +97,8 @@ impl Occurrence {
     /// # Errors
     /// [`InvalidInput`] if it is empty, longer than 512 bytes, or holds a control character.
     pub fn new(occurrence: impl AsRef<str>) -> Result<Self, InvalidInput> {
-        let occurrence = occurrence.as_ref();
-        match text_fault(occurrence, 1, Self::MAX_BYTES) {
-            None => Ok(Self(occurrence.into())),
-            Some(fault) => {
-                Err(refused(InputKind::Occurrence, "occurrence", occurrence, fault, "1 to 512"))
-            }
-        }
+        let (kind, text) = (InputKind::Occurrence, occurrence.as_ref());
+        checked(kind, "occurrence", text, 1..=Self::MAX_BYTES).map(Self)
     }
 
     /// The occurrence as it was given.
@@ -119,25 +107,28 @@ impl Occurrence {
     }
 }
 
-fn text_fault(text: &str, min: usize, max: usize) -> Option<&'static str> {
-    if text.len() < min {
-        Some("it is empty")
-    } else if text.len() > max {
-        Some("it is too long")
+/// Takes a text of so many `bytes` without control characters.
+fn checked(
+    kind: InputKind,
+    what: &str,
+    text: &str,
+    bytes: RangeInclusive<usize>,
+) -> Result<Arc<str>, InvalidInput> {
+    let fault = if text.len() < *bytes.start() {
+        "it is empty"
+    } else if text.len() > *bytes.end() {
+        "it is too long"
     } else if text.chars().any(char::is_control) {
-        Some("it holds a control character")
+        "it holds a control character"
     } else {
-        None
-    }
-}
-
-/// The error for a text that has a `fault`, and must have `bytes` bytes.
-fn refused(kind: InputKind, what: &str, text: &str, fault: &str, bytes: &str) -> InvalidInput {
-    let shown = excerpt(text);
+        return Ok(text.into());
+    };
+    let (shown, least, most) = (excerpt(text), bytes.start(), bytes.end());
     let message = format!(
-        "invalid {what} \"{shown}\": {fault} (choose {bytes} bytes of UTF-8 without control characters)"
+        "invalid {what} \"{shown}\": {fault} (choose {least} to {most} bytes of UTF-8 without control \
+         characters)"
     );
-    InvalidInput::new(kind, message)
+    Err(InvalidInput::new(kind, message))
 }
 
 /// Returns the start of a refused text for an error message, escaped.
