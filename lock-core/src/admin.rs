@@ -5,7 +5,8 @@ use crate::client::LockClient;
 use crate::examination;
 use crate::fence::Fence;
 use crate::model::{
-    FenceError, Finding, Holder, LockError, LockName, LockState, Occurrence, RecordedRun, Whom,
+    BackendError, FenceError, Finding, Holder, LockError, LockName, LockState, Occurrence,
+    RecordedRun, Whom,
 };
 
 /// Inspects locks and servers, and evicts holders: for operators and tools. See [`LockClient::admin`].
@@ -24,6 +25,17 @@ impl Admin {
     /// Returns the backend's interface for operators; `None` if it has none.
     pub(crate) fn backend(&self) -> Option<&dyn LockAdmin> {
         self.client.shared.backend.admin()
+    }
+
+    /// Asks the server once, for a question that takes many requests, or whose repeat has another answer.
+    async fn once<T>(
+        &self,
+        operation: &'static str,
+        name: Option<&LockName>,
+        answer: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, LockError> {
+        let answer = self.client.shared.request_once(answer).await;
+        answer.map_err(|source| LockError::backend(operation, name, source))
     }
 
     /// Looks at a lock without touching it.
@@ -78,13 +90,8 @@ impl Admin {
         prefix: impl AsRef<str>,
         limit: usize,
     ) -> Result<Vec<LockState>, LockError> {
-        // A listing may take many requests, so it is not repeated.
-        let answer = self
-            .client
-            .shared
-            .request_once(async { self.client.shared.admin()?.list(prefix.as_ref(), limit).await })
-            .await;
-        answer.map_err(|source| LockError::backend("list locks", None, source))
+        let list = async { self.client.shared.admin()?.list(prefix.as_ref(), limit).await };
+        self.once("list locks", None, list).await
     }
 
     /// Ends the holds of all holders of the lock, and grants it to the next waiters. Returns the former holders in
@@ -153,12 +160,8 @@ impl Admin {
     }
 
     async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
-        let answer = self
-            .client
-            .shared
-            .request_once(async { self.client.shared.admin()?.evict(name, whom).await })
-            .await;
-        answer.map_err(|source| LockError::backend("evict the holder of", Some(name), source))
+        let evict = async { self.client.shared.admin()?.evict(name, whom).await };
+        self.once("evict the holder of", Some(name), evict).await
     }
 
     /// Ends the holds of all holders of the lock, as [`evict`](Self::evict) does, and advances `fence` past their
@@ -272,11 +275,9 @@ impl Admin {
     /// # Ok(()) }
     /// ```
     pub async fn runs(&self, name: impl AsRef<str>) -> Result<Vec<RecordedRun>, LockError> {
-        let (name, shared) = (LockName::new(name)?, &self.client.shared);
-        // One try only, since it may take many requests.
-        let answer = shared.request_once(async { shared.run_records()?.runs(&name).await }).await;
-        let told = |source| LockError::backend("list the runs of", Some(&name), source);
-        let mut runs = answer.map_err(told)?;
+        let name = LockName::new(name)?;
+        let list = async { self.client.shared.run_records()?.runs(&name).await };
+        let mut runs = self.once("list the runs of", Some(&name), list).await?;
         runs.sort_unstable_by_key(|run| run.token);
         Ok(runs)
     }
@@ -297,10 +298,8 @@ impl Admin {
         occurrence: impl AsRef<str>,
     ) -> Result<bool, LockError> {
         let (name, occurrence) = (LockName::new(name)?, Occurrence::new(occurrence)?);
-        let shared = &self.client.shared;
-        let forget = async { shared.run_records()?.forget(&name, &occurrence).await };
-        let told = |source| LockError::backend("forget a run of", Some(&name), source);
-        shared.request_once(forget).await.map_err(told)
+        let forget = async { self.client.shared.run_records()?.forget(&name, &occurrence).await };
+        self.once("forget a run of", Some(&name), forget).await
     }
 
     /// Checks the live server for dangers to locks: settings, rights, its role, its clock.
@@ -311,12 +310,8 @@ impl Admin {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
-        let answer = self
-            .client
-            .shared
-            .request_once(async { self.client.shared.admin()?.doctor("").await })
-            .await;
-        answer.map_err(|source| LockError::backend("examine the server", None, source))
+        let examine = async { self.client.shared.admin()?.doctor("").await };
+        self.once("examine the server", None, examine).await
     }
 
     /// Checks one lock for obstacles to its acquisition (C49): something under its name that is no lock, or a foreign

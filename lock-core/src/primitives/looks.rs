@@ -8,7 +8,7 @@ use futures_util::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::Changes;
-use crate::model::LockError;
+use crate::model::{Listener, LockError};
 
 /// Interval of looks without news of a change.
 pub(super) const DEFAULT_POLL: Duration = Duration::from_secs(1);
@@ -43,11 +43,9 @@ pub(super) struct Looks<T> {
 /// Reports an outage of the server.
 #[derive(Default)]
 struct Outage {
-    listener: Option<Box<Listener>>,
+    listener: Listener<LockError>,
     is_told: bool,
 }
-
-type Listener = dyn Fn(&LockError) + Send + Sync;
 
 impl<T: Clone> Looks<T> {
     /// Looks at once, then by the poll alone.
@@ -61,7 +59,7 @@ impl<T: Clone> Looks<T> {
     }
 
     pub(super) fn on_outage(self, listener: impl Fn(&LockError) + Send + Sync + 'static) -> Self {
-        let outage = Outage { listener: Some(Box::new(listener)), is_told: false };
+        let outage = Outage { listener: Listener::new(listener), is_told: false };
         Self { outage, ..self }
     }
 
@@ -125,7 +123,7 @@ impl Outage {
     fn tell(&mut self, error: &LockError) {
         if !std::mem::replace(&mut self.is_told, true) {
             tracing::warn!(%error, "cannot look for changes now; still watching");
-            self.listener.iter().for_each(|listener| listener(error));
+            self.listener.tell(error);
         }
     }
 }
