@@ -3,46 +3,38 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-/// Makes tests of a check that takes a [`Fixture`]: one on each kind of store, or on each that records runs.
+/// Makes tests of a check that takes a [`Fixture`]: one on each kind of store.
 macro_rules! on_each_store {
     ($name:ident: $check:ident) => {
         mod $name {
-            on_each_store! { @all_but_zookeeper $check }
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_files() {
+                super::$check(crate::Fixture::files()).await;
+            }
+
+            #[cfg(feature = "redis")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_redis() {
+                super::$check(crate::Fixture::redis().await).await;
+            }
+
+            #[cfg(feature = "etcd")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_etcd() {
+                super::$check(crate::Fixture::etcd().await).await;
+            }
+
+            #[cfg(feature = "postgres")]
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn on_postgres() {
+                super::$check(crate::Fixture::postgres().await).await;
+            }
 
             #[cfg(feature = "zookeeper")]
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn on_zookeeper() {
                 super::$check(crate::Fixture::zookeeper().await).await;
             }
-        }
-    };
-    ($name:ident: $check:ident, with records) => {
-        mod $name {
-            on_each_store! { @all_but_zookeeper $check }
-        }
-    };
-    (@all_but_zookeeper $check:ident) => {
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn on_files() {
-            super::$check(crate::Fixture::files()).await;
-        }
-
-        #[cfg(feature = "redis")]
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn on_redis() {
-            super::$check(crate::Fixture::redis().await).await;
-        }
-
-        #[cfg(feature = "etcd")]
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn on_etcd() {
-            super::$check(crate::Fixture::etcd().await).await;
-        }
-
-        #[cfg(feature = "postgres")]
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn on_postgres() {
-            super::$check(crate::Fixture::postgres().await).await;
         }
     };
 }

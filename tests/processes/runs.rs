@@ -33,13 +33,15 @@ async fn a_killed_run_keeps_others_out_for_its_span(fixture: Fixture) {
     };
     let (kept, waited) = (began.elapsed(), killed.elapsed());
     assert!(kept >= ttl * 4, "others were kept out for {kept:?}");
-    // Less than a TTL of the span is left.
+    // Less than a TTL of the span is left; on ZooKeeper a session of the span begins with the last request.
+    let is_by_session = fixture.url.starts_with("zookeeper");
+    let left = if is_by_session { ttl * 4 * 4 / 3 } else { ttl };
     assert!(
-        waited < fixture.bound(ttl),
+        waited < fixture.bound(left),
         "others were kept out for {waited:?} after the run was killed"
     );
     assert!(next.token().get() > first);
     next.release().await.expect("held to the end");
 }
 
-on_each_store!(c41_a_killed_run_keeps_others_out_for_its_span: a_killed_run_keeps_others_out_for_its_span, with records);
+on_each_store!(c41_a_killed_run_keeps_others_out_for_its_span: a_killed_run_keeps_others_out_for_its_span);
