@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{BackendError, Finding, LockRequest, OwnerId, Ttl};
+use zookeeper_client::{AuthId, Permission};
 
+use crate::sessions::Session;
 use crate::store::Store;
 
 impl Store {
@@ -25,8 +27,35 @@ impl Store {
                 "let the user read /zookeeper/config",
             ),
         };
-        let longest = sessions(session.longest_ttl());
-        Ok(vec![members, longest, self.rights(prefix).await])
+        let lengths = match self.sessions.shortest().await {
+            Ok(shortest) => sessions(shortest, session.longest_ttl()),
+            Err(error) => Finding::unknown("sessions", error.to_string(), "ask again"),
+        };
+        Ok(vec![members, lengths, self.access(&session).await, self.rights(prefix).await])
+    }
+
+    /// Looks at the rights to the locks of everybody. The rights to delete a node are those to its parent.
+    async fn access(&self, session: &Session) -> Finding {
+        let remedy = "while nobody holds a lock, delete the root with all its nodes, which were created without a user";
+        let acls = match session.client().get_acl(&self.root.locks()).await {
+            Ok((acls, _)) => acls,
+            Err(error) => return Finding::unknown("access", error.to_string(), remedy),
+        };
+        let is_open = acls.iter().any(|acl| {
+            *acl.auth_id() == AuthId::anyone() && acl.permission().has(Permission::DELETE)
+        });
+        match (is_open, self.sessions.have_a_user()) {
+            (false, _) => Finding::good("access", "the locks are for their user alone"),
+            (true, false) => Finding::good(
+                "access",
+                "everybody who can connect may end locks: the URL names no user",
+            ),
+            (true, true) => Finding::risk(
+                "access",
+                "everybody who can connect may end locks, though the URL names a user",
+                remedy,
+            ),
+        }
     }
 
     /// Acquires a lock that nobody else uses, and releases it.
@@ -71,10 +100,13 @@ fn members(count: usize) -> Finding {
     }
 }
 
-fn sessions(longest_ttl: Duration) -> Finding {
+fn sessions(shortest: Duration, longest_ttl: Duration) -> Finding {
     let default = Ttl::default().as_duration();
+    let granted = format!(
+        "TTLs of {longest_ttl:?} are granted, and a hold whose holder died lasts for {shortest:?} or more"
+    );
     match longest_ttl >= default {
-        true => Finding::good("sessions", format!("TTLs of {longest_ttl:?} are granted")),
+        true => Finding::good("sessions", granted),
         false => Finding::risk(
             "sessions",
             format!("no TTL above {longest_ttl:?} is granted, and the default is {default:?}"),
@@ -93,7 +125,8 @@ mod tests {
         let health = |finding: Finding| finding.health;
         assert_eq!([0, 1, 2].map(|count| health(members(count))), [Health::Risk; 3]);
         assert_eq!(health(members(3)), Health::Good);
-        assert_eq!(health(sessions(Duration::from_secs(30))), Health::Good);
-        assert_eq!(health(sessions(Duration::from_secs(29))), Health::Risk);
+        let shortest = Duration::from_secs(4);
+        assert_eq!(health(sessions(shortest, Duration::from_secs(30))), Health::Good);
+        assert_eq!(health(sessions(shortest, Duration::from_secs(29))), Health::Risk);
     }
 }

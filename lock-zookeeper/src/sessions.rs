@@ -157,6 +157,19 @@ impl Sessions {
         Err(BackendError::refusal(BACKEND, context))
     }
 
+    /// Returns the shortest time-out that the server grants, or a second if that is longer.
+    pub(crate) async fn shortest(&self) -> Result<Duration, BackendError> {
+        // The session ends as soon as its client is dropped.
+        let connecting = self.connector(Duration::from_secs(1)).connect(&self.target.servers);
+        let client = timeout(CONNECT_LIMIT, connecting).await.unwrap_or(Err(Error::Timeout));
+        Ok(client.map_err(|error| self.unreachable(error))?.session_timeout())
+    }
+
+    /// Returns true if the client has logged in.
+    pub(crate) fn have_a_user(&self) -> bool {
+        self.target.login.is_some()
+    }
+
     async fn session(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
         let opening = self.opening(lasts);
         let session = opening.get_or_try_init(|| self.connect(lasts)).await?;

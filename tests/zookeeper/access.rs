@@ -1,6 +1,7 @@
 //! Users.
 
 use leasehold::connect;
+use leasehold::core::Health;
 
 use crate::servers::one_member;
 use crate::support::{client, fresh_name, refusal, turn};
@@ -17,6 +18,21 @@ async fn c32_the_nodes_of_a_user_are_for_that_user_alone() {
         assert!(refused.contains("lacks rights"), "{refused}");
         assert!(!refused.contains("wrong") && !refused.contains("secret"), "{refused}");
     }
+}
+
+/// C31: the doctor tells a user if everybody may end locks, since the nodes were created without a user.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_locks_that_everybody_may_end_are_told() {
+    let server = one_member().await;
+    let (open, closed) = (fresh_name(), fresh_name());
+    let url = |login: &str, root: &str| format!("zookeeper://{login}{}/{root}", server.addr());
+    let health = async |url: String| {
+        let findings = client(&url).await.admin().doctor().await.expect("an answer");
+        findings.into_iter().find(|finding| finding.check == "access").expect("a finding").health
+    };
+    assert_eq!(health(url("", &open)).await, Health::Good);
+    assert_eq!(health(url("user:secret@", &open)).await, Health::Risk);
+    assert_eq!(health(url("user:secret@", &closed)).await, Health::Good);
 }
 
 #[cfg(feature = "zookeeper-tls")]
