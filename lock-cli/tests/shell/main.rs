@@ -126,7 +126,7 @@ shell_checks!(postgres: Postgres::start().await;
     once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
     once::c42_a_run_is_recorded_when_the_server_answers_again
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
-// Runs are not recorded there.
+// Each check starts a server, which takes a second of a processor.
 #[cfg(feature = "zookeeper")]
 checks!(zookeeper: ZooKeeper::start().await;
     running::c14_exit_codes_are_those_of_the_command
@@ -135,5 +135,10 @@ checks!(zookeeper: ZooKeeper::start().await;
     sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
     kinds::c36_each_of_three_has_a_slot_and_a_fourth_has_none
     losing::c08_lost_data_ends_the_command
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline
     leading::c40_another_leads_when_the_leader_is_killed
+    once::c42_twenty_that_start_at_once_run_it_once
+    once::c42_a_run_that_failed_runs_again
+    once::c41_a_short_command_keeps_others_out_for_the_span
+    once::c42_a_run_is_recorded_when_the_server_answers_again
     looking::c31_the_doctor_tells_of_the_server);
