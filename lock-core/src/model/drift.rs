@@ -50,6 +50,17 @@ impl Default for Drift {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{Clock, SystemClock};
+
+    #[test]
+    fn c05_a_grant_is_believed_for_no_longer_than_was_asked_or_granted() {
+        let (drift, asked, ttl) = (Drift::default(), SystemClock.now(), Ttl::default());
+        for (granted, believed) in [(10, 10), (30, 30), (60, 30)] {
+            let deadline = drift.deadline(asked, ttl, Duration::from_secs(granted));
+            let validity = drift.validity(Duration::from_secs(believed));
+            assert_eq!(deadline, asked.after(validity), "granted {granted} s of {ttl:?}");
+        }
+    }
 
     #[test]
     fn c05_the_drift_is_1_percent_and_2_ms() {
