@@ -14,10 +14,11 @@ const ALL: &str = "--workspace --all-features --no-fail-fast";
 /// start the server for each one. That takes eight times as long on Postgres, and fills the disk with folders on
 /// etcd.
 ///
-/// Programs that wait for a disk run one after the other. The others run beside them, after all that `cargo
-/// nextest` runs.
+/// Programs that wait for a disk run one after the other. The others run beside them, in two rows, after all that
+/// `cargo nextest` runs.
 const ON_DISK: &str = "--test etcd --test postgres";
-const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum --test redis_topologies --test zookeeper";
+const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
+const OF_SEVERAL_SERVERS: &str = "--test redis_topologies --test zookeeper";
 
 /// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
@@ -44,15 +45,21 @@ fn all() -> Done<Vec<Done>> {
     }
     step::run(&mut cargo_test("--all-targets --no-run"))?;
     thread::scope(|scope| {
-        let on_disk = scope.spawn(|| step::run_and_tell_at_the_end(&mut cargo_test(ON_DISK)));
-        let others = vec![step::run(&mut nextest()), step::run(&mut cargo_test(IN_MEMORY))];
-        let on_disk = on_disk.join().map_err(|_| Failure::new("a runner panicked"))?;
-        Ok(others.into_iter().chain([on_disk]).collect())
+        let beside = |programs| {
+            scope.spawn(move || step::run_and_tell_at_the_end(&mut cargo_test(programs)))
+        };
+        let on_disk = beside(ON_DISK);
+        let others = step::run(&mut nextest());
+        let of_several = beside(OF_SEVERAL_SERVERS);
+        let in_memory = step::run(&mut cargo_test(IN_MEMORY));
+        let beside = [on_disk, of_several]
+            .map(|runner| runner.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
+        Ok([others, in_memory].into_iter().chain(beside).collect())
     })
 }
 
 fn nextest() -> Command {
-    let shared = [ON_DISK, IN_MEMORY].join(" ");
+    let shared = [ON_DISK, IN_MEMORY, OF_SEVERAL_SERVERS].join(" ");
     let shared = shared.split_whitespace().filter(|word| *word != "--test");
     let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
