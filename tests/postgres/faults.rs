@@ -10,11 +10,18 @@ use tokio::net::TcpListener;
 
 use crate::server::{PostgresFaults, shared};
 use crate::support::{
-    LIMIT, REQUEST_TIMEOUT, SLACK, client, client_through, fails_in_time, fresh_name, held,
-    impatient, patient, queued, released, served, served_within, turn, until_waiting,
+    LIMIT, REQUEST_TIMEOUT, SLACK, a_silent_waiter_keeps_its_place, client, client_through,
+    fails_in_time, fresh_name, held, impatient, patient, queued, released, served, served_within,
+    turn, until_waiting,
 };
 
 lock_testkit::test_faults!(PostgresFaults);
+
+/// C27: if its turn does not come meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_waiter_that_was_silent_keeps_its_place() {
+    assert!(a_silent_waiter_keeps_its_place::<PostgresFaults>().await);
+}
 
 /// C28: without the listening session a waiter still gets in, and the session is opened again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

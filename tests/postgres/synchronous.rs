@@ -28,7 +28,7 @@ async fn lose_the_standby(server: &PostgresServer) {
 }
 
 /// Makes commits wait for no standby.
-fn do_without_standbys(server: &PostgresServer) {
+pub(crate) fn do_without_standbys(server: &PostgresServer) {
     set_standbys(server, "");
 }
 
@@ -130,16 +130,22 @@ async fn is_granted(lock: &PostgresBackend, claim: &Claim) -> bool {
     matches!(lock.acquire(claim, None).await, Ok(Attempt::Granted(_)))
 }
 
+/// Starts a synchronous standby.
+pub(crate) async fn synchronous_standby(server: &PostgresServer) -> PostgresServer {
+    let standby = server.standby().await;
+    set_standbys(server, "*");
+    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
+    eventually("it is synchronous", LIMIT, async || server.psql(synchronous) == "1").await;
+    standby
+}
+
 /// P2: while a real standby is stopped, no hand-off is announced. After its promotion the standby knows
 /// everything that was answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_synchronous_standby_that_takes_over_knows_the_hand_off_that_was_told() {
     let mut server = PostgresServer::start().await;
     let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
-    let standby = server.standby().await;
-    set_standbys(&server, "*");
-    let synchronous = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'";
-    eventually("it is synchronous", LIMIT, async || server.psql(synchronous) == "1").await;
+    let standby = synchronous_standby(&server).await;
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;
@@ -153,4 +159,28 @@ async fn p2_a_synchronous_standby_that_takes_over_knows_the_hand_off_that_was_to
     standby.psql("SELECT pg_promote()");
     let known = client(&standby.url()).await.admin().inspect(&name).await.expect("an answer");
     assert_eq!(known.holder().and_then(|holder| holder.token), Some(next.token()));
+}
+
+/// P1: after an operator cancelled a commit that waited for the standby, a failover forgets the grant. Two believe
+/// then, as documented, and the second has the greater token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_tokens_grow_though_a_failover_forgets_a_grant_whose_commit_was_cancelled() {
+    const CANCEL: &str =
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    let mut server = PostgresServer::start().await;
+    let (first, name) = (client(&server.url()).await, fresh_name());
+    let standby = synchronous_standby(&server).await;
+    standby.psql("ALTER SYSTEM SET primary_conninfo = ''");
+    standby.psql("SELECT pg_reload_conf()");
+    let receivers = "SELECT count(*) FROM pg_stat_wal_receiver";
+    eventually("it follows no more", LIMIT, async || standby.psql(receivers) == "0").await;
+    let request = patient(&name);
+    let asking = tokio::spawn(async move { first.acquire(request).await });
+    eventually("its commit is cancelled", LIMIT, async || server.psql(CANCEL) != "0").await;
+    let before = served(asking).await;
+    server.kill();
+    standby.psql("SELECT pg_promote()");
+    do_without_standbys(&standby);
+    let after = held(&client(&standby.url()).await, &name).await;
+    assert!(before.is_held() && before.token() < after.token());
 }

@@ -14,7 +14,7 @@ use lock_testkit::PostgresServer;
 use crate::server::shared;
 use crate::support::{
     MINUTE, busy_is_told_after_the_newest_grant, client, fresh_name, held, patient, queued,
-    released, served, turn,
+    released, served, steps_of_the_servers_clock, turn,
 };
 
 /// With data on disk, a crash loses neither a lock nor its token.
@@ -179,4 +179,11 @@ async fn c05_a_repeated_grant_survives_a_crash() {
         assert!(matches!(granted, Attempt::Granted(_)), "{granted:?}");
     }
     assert!(left_after_a_crash(&mut server, &claim.name).await > MINUTE / 2);
+}
+
+/// P1: a step forward ends holds early: two may believe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_tokens_grow_though_the_servers_clock_is_set() {
+    let server = PostgresServer::start_with_clock().await;
+    steps_of_the_servers_clock(&server.url(), server.clock(), true).await;
 }

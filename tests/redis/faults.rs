@@ -7,10 +7,17 @@ use tokio::time::timeout;
 
 use crate::server::{RedisFaults, is_free};
 use crate::support::{
-    LIMIT, SLACK, client, fresh_name, held, patient, queued, refused_for_sure, served_within, turn,
+    LIMIT, SLACK, a_silent_waiter_keeps_its_place, client, fresh_name, held, patient, queued,
+    refused_for_sure, served_within, turn,
 };
 
 lock_testkit::test_faults!(RedisFaults);
+
+/// C28: behind the other waiters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_waiter_that_was_silent_queues_anew() {
+    assert!(!a_silent_waiter_keeps_its_place::<RedisFaults>().await);
+}
 
 /// C28: without the push connection a waiter is still granted the lock, and the connection is opened again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

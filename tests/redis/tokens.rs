@@ -10,7 +10,10 @@ use leasehold::{LockError, LockRequest, Wait};
 use lock_testkit::LeaseExt;
 use lock_testkit::{RedisServer, Reply, eventually};
 
-use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served, turn};
+use crate::support::{
+    LIMIT, client, fresh_name, held, patient, queued, released, served, steps_of_the_servers_clock,
+    turn,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_tokens_grow_through_a_loss_of_all_data() {
@@ -187,4 +190,11 @@ async fn c31_an_address_that_may_fail_over_is_named() {
         let finding = findings.iter().find(|finding| finding.check == "replicas").expect("a look");
         assert_eq!(finding.health, health, "{finding}");
     }
+}
+
+/// P1: a step forward ends holds early: two may believe.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p1_tokens_grow_though_the_servers_clock_is_set() {
+    let server = RedisServer::start_with_clock(&[]).await;
+    steps_of_the_servers_clock(&server.url(), server.clock(), true).await;
 }

@@ -1,7 +1,9 @@
 //! Shared parts of the tests on servers: clients by URL, and the steps of the testkit.
 
 mod access;
+mod clocks;
 mod fences;
+mod places;
 mod pushes;
 
 use std::sync::Arc;
@@ -11,7 +13,9 @@ use leasehold::{BackendError, ClientOptions, DistributedLock, LockClient, LockEr
 pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
+pub(crate) use self::clocks::*;
 pub(crate) use self::fences::*;
+pub(crate) use self::places::*;
 pub(crate) use self::pushes::*;
 
 /// Request time-out of an [`impatient`] client.

@@ -1,6 +1,6 @@
 //! Sessions: their length, and holds that move between them.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::core::{BackendError, Lease};
 use leasehold::zookeeper::ZooKeeperBackend;
@@ -8,10 +8,12 @@ use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
 use lock_testkit::ZooKeeperServer;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
+use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::{SHORT_TTL, one_member};
 use crate::support::{
-    SLACK, client, fresh_name, held, patient, released, served, served_within, until_waiting,
+    SLACK, client, fresh_name, held, patient, released, served, served_within,
+    steps_of_the_servers_clock, until_waiting,
 };
 
 fn runtime() -> Runtime {
@@ -149,4 +151,19 @@ async fn c19_a_withdrawn_claim_is_no_conflict() {
     let conflict = backend.acquire(&of(3), None).await.expect_err("another number of permits");
     assert_ne!(conflict.to_string(), refused.to_string());
     backend.release(&held.name, held.owner).await.expect("an answer");
+}
+
+/// P1, P2: the server measures sessions by another clock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_no_hold_ends_though_the_servers_clock_is_set() {
+    let server = ZooKeeperServer::start_with_clock().await;
+    let Some(clock) = server.clock() else { return };
+    steps_of_the_servers_clock(&server.url(), Some(clock.clone()), false).await;
+    clock.set_forward(Duration::from_secs(3600));
+    let soon = SystemTime::now() + Duration::from_secs(1800);
+    let operator = Client::connect(&server.addr().to_string()).await.expect("a connection");
+    let options = CreateMode::Persistent.with_acls(Acls::anyone_all());
+    let (probe, _) = operator.create("/probe", &[], &options).await.expect("a node");
+    let soon = soon.duration_since(UNIX_EPOCH).expect("after 1970");
+    assert!(probe.ctime as u128 > soon.as_millis(), "the server's clock was not set: {probe:?}");
 }
