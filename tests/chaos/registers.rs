@@ -66,14 +66,17 @@ mod redis {
         }
     }
 
-    /// Deletes all keys of locks without their clients.
-    pub(crate) fn delete_all_but_registers(server: &RedisServer) {
+    /// Deletes all keys of locks without their clients, except the counters of their tokens: the next token would come
+    /// from the clock, which may be set back before it.
+    pub(crate) fn delete_locks(server: &RedisServer) {
         let keys = server.cli(&["KEYS", "*"]);
-        for key in keys.array().iter().map(|key| key.text()).filter(|key| !key.contains(PREFIX)) {
+        // The marks of fences stay too, since they belong to the resource.
+        let stays = |key: &str| key.contains(PREFIX) || key.ends_with(":fence");
+        for key in keys.array().iter().map(|key| key.text()).filter(|key| !stays(key)) {
             server.cli(&["DEL", key]);
         }
     }
 }
 
 #[cfg(feature = "redis")]
-pub(crate) use self::redis::{OnRedis, delete_all_but_registers};
+pub(crate) use self::redis::{OnRedis, delete_locks};

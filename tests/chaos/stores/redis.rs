@@ -96,12 +96,7 @@ impl Store for Redis {
             "clock-back" | "clock-forward" => strike_clock(self.0.clock(), fault, span).await,
             "scripts-flushed" => drop(self.0.cli(&["SCRIPT", "FLUSH"])),
             "connections-killed" => drop(self.0.cli(&["CLIENT", "KILL", "TYPE", "normal"])),
-            "locks-deleted" => {
-                // Tokens then come from the clock, which must not be behind the last one.
-                self.settle();
-                // The marks of fences stay, since they belong to the resource.
-                registers::delete_all_but_registers(&self.0);
-            }
+            "locks-deleted" => registers::delete_locks(&self.0),
             _ => strike_server(&mut self.0, fault, span).await,
         }
     }
