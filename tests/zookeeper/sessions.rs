@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::core::{BackendError, Lease};
+use leasehold::core::backend::{Attempt, Release};
+use leasehold::core::{BackendError, Lease, Ttl};
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
 use lock_testkit::ZooKeeperServer;
@@ -134,6 +135,22 @@ async fn c41_a_span_beyond_the_longest_session_is_refused() {
     assert!(refused.contains("maxSessionTimeout"), "{refused}");
     released(client.acquire(LockRequest::new("a").ttl(SHORT_TTL)).await.expect("a free lock"))
         .await;
+}
+
+/// C41: a span may be as long as the longest session allows, also between two seconds.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c41_a_span_of_the_longest_session_is_kept() {
+    let server = ZooKeeperServer::start_with(&["maxSessionTimeout=10000"]).await;
+    let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
+    let claim = LockRequest::new("a").ttl(SHORT_TTL).claim().expect("a good claim");
+    backend.acquire(&claim, None).await.expect("a free lock");
+    let (records, most) =
+        (backend.run_records().expect("it records runs"), Duration::from_millis(7_450));
+    let kept = records.release_after(&claim.name, claim.owner, Ttl::new(most).expect("a good TTL"));
+    assert_eq!(kept.await.expect("an answer"), Release::Released);
+    let next = LockRequest::new("a").ttl(SHORT_TTL).claim().expect("a good claim");
+    let busy = backend.acquire(&next, None).await.expect("an answer");
+    assert!(matches!(busy, Attempt::Busy(_)), "{busy:?}");
 }
 
 /// C19: a withdrawn claim gets the error of its withdrawal, even if it would also conflict with another number of
