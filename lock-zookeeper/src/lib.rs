@@ -39,7 +39,7 @@
 //! - **Withdrawal**: the client leaves a mark for at least 30 s, and deletes the nodes of the claim. A late
 //!   request of the claim creates and deletes the same mark; that fails, and so creates no node. The mark is on
 //!   the session of the client that left it.
-//! - **Runs**: after a run with a least time, the node of its hold moves to an owner that nobody is. The record of a
+//! - **Runs**: after a run with a least time, the node of its hold moves to an owner that no claim has. The record of a
 //!   run is a persistent node; the transaction that creates it checks the node of the hold.
 //! - **Loss**: each hold's own node is watched, so that its holder is told at once when it is deleted.
 //!
