@@ -97,6 +97,10 @@ pub(crate) fn token(offset: i64, transaction: i64) -> Option<FencingToken> {
     FencingToken::new(token.try_into().ok()?).ok()
 }
 
+/// Number of tries to read or write the floor. A try fails only if another client wrote meanwhile, as many do that
+/// connect at once.
+const TRIES: usize = 100;
+
 /// The floor, as this client knows it.
 pub(crate) struct Floors {
     root: Root,
@@ -128,7 +132,7 @@ impl Floors {
     /// Reads the floor, and replaces it if that is due.
     async fn read(&self, session: &Session) -> Result<Floor, BackendError> {
         let now = now();
-        for tries in 0..3 {
+        for tries in 0..TRIES {
             let (has_folder, found) = self.find(session).await?;
             let is_due = match &found {
                 // Of clients that come at once, another one has replaced it since the first try.
