@@ -153,11 +153,43 @@ async fn agree(model: &mut Run, run: &mut Run, history: &History) -> Result<(), 
 async fn until(run: &mut Run, step: Step, expected: &Seen) -> Seen {
     let mut seen = run.take(step).await;
     for _ in 0..LOOKS {
+        run.number_readers_as(expected, &mut seen);
         if seen == *expected || run.was_too_slow || !run.may_change(step) {
             break;
         }
         sleep(PAUSE).await;
         run.look_again(step, &mut seen, expected).await;
     }
+    run.number_readers_as(expected, &mut seen);
     seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lock_core::{Kind, LockRequest};
+
+    /// Lets two waiters of this kind in together, which have come in this order.
+    async fn let_in(kind: Kind, [first, second]: [usize; 2]) -> (Run, Seen) {
+        let kinds = [Kind::Exclusive, kind, kind, kind, kind];
+        let mut run = Run::of_the_model(&kinds, Duration::from_secs(2));
+        for step in [Step::Ask(0), Step::Wait(first), Step::Wait(second)] {
+            run.take(step).await;
+        }
+        let seen = run.take(Step::Release(0)).await;
+        (run, seen)
+    }
+
+    /// S2 orders no grants of which neither was told before the other.
+    #[tokio::test]
+    async fn readers_that_are_let_in_together_may_have_their_tokens_in_any_order() {
+        let permit = LockRequest::new("a").permits(1, 2).claim().expect("a good claim").kind;
+        for (kind, agrees) in [(Kind::Shared, true), (permit, false)] {
+            let (_, expected) = let_in(kind, [4, 2]).await;
+            let (mut run, mut seen) = let_in(kind, [2, 4]).await;
+            assert_ne!(seen, expected);
+            run.number_readers_as(&expected, &mut seen);
+            assert_eq!(seen == expected, agrees, "{seen:?}");
+        }
+    }
 }

@@ -28,6 +28,14 @@ pub(super) enum Effect {
 }
 
 impl Effect {
+    /// Returns the number of the grant, if it is one.
+    pub(super) fn number_mut(&mut self) -> Option<&mut usize> {
+        match self {
+            Self::Granted(number, _) => Some(number),
+            _ => None,
+        }
+    }
+
     /// Returns true if a waiter may be counted twice: it came over a new connection, and the server has not noticed
     /// the end of the old one.
     pub(super) fn has_more_waiters_than(&self, expected: &Self) -> bool {

@@ -11,7 +11,7 @@ use super::super::steps::{claim, fresh_name};
 use super::effect::{Effect, Held, Seen};
 use super::history::Step;
 use super::member::{Attempted, Member, MemberState};
-use lock_core::backend::WAITER_LIVENESS;
+use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::testing::FakeClock;
 use lock_core::{
     Clock, DistributedLock, FencingToken, Holder, Kind, LockName, MemoryBackend, Moment,
@@ -129,6 +129,27 @@ impl Run {
 
     fn is_unsettled(&self, step: Step) -> bool {
         self.unsettled.contains(&self.members[step.claim()].claim.name)
+    }
+
+    /// Numbers the grants of readers that a step lets in together as expected: their tokens may be in any order, since
+    /// nobody was told of either grant before the other (S2).
+    pub(super) fn number_readers_as(&mut self, expected: &Seen, seen: &mut Seen) {
+        for (i, effect) in &expected.told {
+            let Effect::Granted(is_to_be, _) = effect else { continue };
+            let Claim { name, kind: Kind::Shared, .. } = &self.members[*i].claim else { continue };
+            let numbers = seen.told.iter_mut().filter_map(|(j, effect)| {
+                let other = &self.members[*j].claim;
+                let is_beside = other.kind == Kind::Shared && other.name == *name;
+                Some((*j, effect.number_mut().filter(|_| is_beside)?))
+            });
+            let mut numbers: Vec<_> = numbers.collect();
+            let own = numbers.iter().position(|(j, _)| j == i);
+            let other = numbers.iter().position(|(_, number)| **number == *is_to_be);
+            let (Some(own), Some(other)) = (own, other) else { continue };
+            let number = *numbers[own].1;
+            (*numbers[other].1, *numbers[own].1) = (number, *is_to_be);
+            self.granted.entry(name.clone()).or_default().swap(number, *is_to_be);
+        }
     }
 
     /// Ends all remaining holds and waits.
@@ -348,7 +369,7 @@ impl Run {
     fn number(&mut self, name: &LockName, token: FencingToken) -> usize {
         let granted = self.granted.entry(name.clone()).or_default();
         granted.iter().position(|known| *known == token).unwrap_or_else(|| {
-            let grows = granted.last().is_none_or(|last| *last < token);
+            let grows = granted.iter().all(|known| *known < token);
             assert!(grows, "each grant is to have a greater token: {token} after {granted:?}");
             granted.push(token);
             granted.len() - 1
