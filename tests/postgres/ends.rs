@@ -16,7 +16,6 @@ use crate::server::{number, sessions, shared, url_at};
 use crate::support::{
     LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, queued, released, served, turn,
 };
-use crate::synchronous::{do_without_standbys, synchronous_standby};
 
 /// Time for which a hold lasts after its client's session was seen to be gone.
 const GRACE: Duration = Duration::from_secs(3);
@@ -28,7 +27,7 @@ fn ending(url: &str) -> String {
     format!("{url}?ends_with=connection")
 }
 
-async fn ends(url: &str) -> LockClient {
+pub(crate) async fn ends(url: &str) -> LockClient {
     client(&ending(url)).await
 }
 
@@ -398,20 +397,4 @@ async fn c08_a_short_hold_that_was_waited_for_is_not_lost_at_once() {
         assert!(!matches!(lost, Ok(LostReason::Disconnected)), "{lost:?}");
         drop((guard, others));
     }
-}
-
-/// P1: a failover leaves the former server running, and its holder connected to it. The holder does not learn of the
-/// failover before its deadline. Two believe until then, as documented, and the second has the greater token.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn p1_tokens_grow_though_the_former_server_runs_on() {
-    let server = PostgresServer::start().await;
-    let (holder, name) = (ends(&server.url()).await, fresh_name());
-    let standby = synchronous_standby(&server).await;
-    let before = holder.acquire(patient(&name).ttl(GRACE * 4)).await.expect("a free lock");
-    standby.psql("SELECT pg_promote()");
-    do_without_standbys(&standby);
-    let after = held(&client(&standby.url()).await, &name).await;
-    assert!(before.is_held() && before.token() < after.token());
-    let reason = timeout(LIMIT, before.lost()).await.expect("it is lost");
-    assert_eq!(reason, LostReason::Expired);
 }
