@@ -16,9 +16,6 @@ use crate::standing::Standing;
 use crate::store::Store;
 use crate::written::{Token, Written};
 
-/// Number of tries to create a node: its parent may be missing, and the server may remove the parent again.
-const TRIES: usize = 3;
-
 /// One request for a lock.
 pub(crate) struct Ask<'a> {
     pub(crate) store: &'a Arc<Store>,
@@ -159,9 +156,12 @@ impl Ask<'_> {
     }
 
     /// Creates the claim's node, and then reads the other claims.
+    ///
+    /// Tries again after each failure that it can mend: the parent is missing, which the server may also remove again,
+    /// or another client has replaced the floor, as many do that connect at once.
     async fn create(&self, is_held: bool) -> Result<(Node, Queue), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
-        for _ in 0..TRIES {
+        loop {
             let floor = self.store.floors.get(&self.session).await?;
             self.note()?;
             // Both requests are sent before the first answer.
@@ -188,7 +188,6 @@ impl Ask<'_> {
             }
             self.mend(error).await?;
         }
-        Err(overtaken("the lock's node was removed"))
     }
 
     /// Notes the claim before its node is created or read, so that the keeper does not end it meanwhile.

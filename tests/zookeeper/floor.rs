@@ -1,11 +1,13 @@
 //! C22: tokens rise above those of earlier ensembles and other stores.
 
 use futures_util::future::join_all;
-use leasehold::{LockClient, LockError};
+use leasehold::core::backend::Attempt;
+use leasehold::zookeeper::ZooKeeperBackend;
+use leasehold::{DistributedLock as _, LockClient, LockError};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::one_member;
-use crate::support::{client, fresh_name, held, released, shown};
+use crate::support::{client, fresh_name, held, patient, released, shown};
 
 /// The floor of a root of its own, as an operator reads and writes it.
 struct Floor {
@@ -73,12 +75,19 @@ async fn c22_a_floor_behind_the_clock_is_replaced_while_nobody_has_a_claim() {
     released(guard).await;
 }
 
-/// A service with many processes starts.
+/// A service with many processes starts: each connects and acquires a lock while others replace the floor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_clients_that_come_at_once_agree_on_a_floor() {
     for _ in 0..5 {
         let floor = Floor::of_a_new_root().await;
-        join_all((0..40).map(|_| floor.client())).await;
+        let granted = (0..40).map(async |_| {
+            let backend = ZooKeeperBackend::connect(&floor.url).await.expect("a connection");
+            let claim = patient(&fresh_name()).claim().expect("a good request");
+            backend.acquire(&claim, None).await
+        });
+        for attempt in join_all(granted).await {
+            assert!(matches!(attempt, Ok(Attempt::Granted(_))), "{attempt:?}");
+        }
     }
 }
 
