@@ -25,6 +25,10 @@ use crate::store::Found;
 /// Time-out of the common session, for everything except claims: it carries the marks of withdrawn claims.
 const COMMON: Duration = Duration::from_secs(40);
 
+/// Shortest time-out that is asked for. A connection is given up after two fifths of it without an answer, which a busy
+/// server may need.
+const SHORTEST: Duration = Duration::from_secs(1);
+
 /// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -145,7 +149,8 @@ impl Sessions {
 
     /// Returns the session of holds with this TTL.
     pub(crate) async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, BackendError> {
-        let session = self.session(ttl * 4 / 3 + Duration::from_millis(1)).await?;
+        let lasts = (ttl * 4 / 3 + Duration::from_millis(1)).max(SHORTEST);
+        let session = self.session(lasts).await?;
         if session.longest_ttl() >= ttl {
             return Ok(session);
         }
@@ -160,7 +165,7 @@ impl Sessions {
     /// Returns the shortest time-out that the server grants, or a second if that is longer.
     pub(crate) async fn shortest(&self) -> Result<Duration, BackendError> {
         // The session ends as soon as its client is dropped.
-        let connecting = self.connector(Duration::from_secs(1)).connect(&self.target.servers);
+        let connecting = self.connector(SHORTEST).connect(&self.target.servers);
         let client = timeout(CONNECT_LIMIT, connecting).await.unwrap_or(Err(Error::Timeout));
         Ok(client.map_err(|error| self.unreachable(error))?.session_timeout())
     }
