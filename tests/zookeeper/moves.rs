@@ -1,4 +1,6 @@
 //! Holds that move to another session, while their caller leaves or the answer is late.
+//!
+//! Tests that poll an extension once run on one thread: then no answer can come before that poll ends.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -75,7 +77,7 @@ impl Hold {
 }
 
 /// C19: an extension that is dropped before its request is sent takes nothing from the hold.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn c19_an_extension_whose_caller_leaves_costs_no_hold() {
     let hold = Hold::new().await;
     assert!(hold.backend.extend(&hold.longer()).now_or_never().is_none(), "it asks the server");
@@ -87,7 +89,7 @@ async fn c19_an_extension_whose_caller_leaves_costs_no_hold() {
 
 /// C19: an extension that is dropped while its request is in flight takes nothing from the hold, and its release leaves
 /// nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn c19_a_late_move_whose_caller_has_left_costs_no_hold() {
     for is_extended in [true, false] {
         let hold = Hold::new().await;
@@ -103,7 +105,7 @@ async fn c19_a_late_move_whose_caller_has_left_costs_no_hold() {
 }
 
 /// C36: an extension without an answer ends no hold of a client that has attached the lease since.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn c36_an_extension_without_an_answer_ends_no_hold_of_another_client() {
     let hold = Hold::new().await;
     let url = one_member().await.url();
@@ -179,7 +181,7 @@ async fn c16_a_repeat_on_another_session_takes_its_grant_along() {
 }
 
 /// C8: a move whose answer is late is no eviction, and an eviction after the move is noticed.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn c08_a_move_whose_answer_is_late_is_no_eviction() {
     let hold = Hold::new().await;
     let mut watch = tokio::spawn(hold.backend.watch(&hold.lease).expect("it is watched"));
