@@ -1,7 +1,6 @@
 //! One request for a lock.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use lock_core::backend::{Attempt, Claim, Grant, WAITER_LIVENESS, WaiterHandle};
 use lock_core::{BackendError, Clock, Moment, Outcome, Slots, SystemClock};
@@ -363,7 +362,6 @@ impl Ask<'_> {
 
     fn text(&self, is_held: bool, slots: Slots, token: Token) -> String {
         let (ttl, label) = (self.claim.ttl.as_duration(), self.claim.label.clone());
-        let since = is_held.then(SystemTime::now);
-        Written { is_held, ttl, token, slots, since, label }.text()
+        Written { is_held, ttl, token, slots, since: None, label }.text()
     }
 }

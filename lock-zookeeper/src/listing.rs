@@ -70,7 +70,7 @@ impl Store {
         let left = self.claims.left(owner).unwrap_or(written.ttl);
         let holder = Holder::ours(owner, token, left, written.label.clone());
         let holder = holder.of_kind(entry.kind, written.slots.clone());
-        match written.since {
+        match found.since() {
             Some(since) => holder.since(since),
             None => holder,
         }

@@ -167,9 +167,10 @@ impl Store {
         ttl: Duration,
     ) -> Result<Option<Node>, BackendError> {
         let Some(found) = self.find(session, &node.path).await? else { return Ok(None) };
+        let since = found.since();
         let Some(written) = found.written else { return Ok(None) };
         let token = node.token.map_or(written.token, Token::Of);
-        let text = Written { ttl, token, ..written }.text();
+        let text = Written { ttl, token, since, ..written }.text();
         let moved = Node { path, version: 0, ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::ServerTime;
 use lock_core::{BackendError, Clock, Contention, FencingToken, LockError, Moment, SystemClock};
@@ -55,6 +56,13 @@ impl Found {
             Token::Offset(offset) => floor::token(offset, self.stat.mzxid),
             Token::Of(token) => Some(token),
         }
+    }
+
+    /// Returns since when the claim holds, by the server's clock.
+    pub(crate) fn since(&self) -> Option<SystemTime> {
+        let written = self.written.as_ref().filter(|written| written.is_held)?;
+        let of_this_write = Duration::from_millis(self.stat.mtime.try_into().ok()?);
+        written.since.or_else(|| UNIX_EPOCH.checked_add(of_this_write))
     }
 
     /// Returns the node of a claim of ours at this path.

@@ -14,7 +14,7 @@ const FORMAT: &str = "claim1";
 /// ```text
 ///   claim1 held 30000 1795251431457008 0,3 1795251431457 web-3:4711
 ///          │    │     │                │   │             └ label, to the end
-///          │    │     │                │   └ since when it is held, in ms; 0 while it waits
+///          │    │     │                │   └ since when a hold that has moved is held, in ms; else 0
 ///          │    │     │                └ slots of a hold that is one of n, else `-`
 ///          │    │     └ token, or `+` and the offset of the floor: see [`Token`]
 ///          │    └ TTL in milliseconds
@@ -27,6 +27,7 @@ pub(crate) struct Written {
     pub(crate) ttl: Duration,
     pub(crate) token: Token,
     pub(crate) slots: Slots,
+    /// Since when a hold that has moved is held. Others are held since the write of this.
     pub(crate) since: Option<SystemTime>,
     pub(crate) label: Label,
 }

@@ -2,18 +2,18 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::core::backend::{Attempt, Release};
+use leasehold::core::backend::{Attempt, Extension, Release, Renewal};
 use leasehold::core::{BackendError, Lease, Ttl};
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
-use lock_testkit::ZooKeeperServer;
+use lock_testkit::{LeaseExt as _, ZooKeeperServer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, sleep};
 use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::{SHORT_TTL, one_member};
 use crate::support::{
-    SLACK, client, fresh_name, held, patient, released, served, served_within,
+    MINUTE, SLACK, client, fresh_name, held, patient, released, served, served_within,
     steps_of_the_servers_clock, until_waiting,
 };
 
@@ -168,6 +168,28 @@ async fn c19_a_withdrawn_claim_is_no_conflict() {
     let conflict = backend.acquire(&of(3), None).await.expect_err("another number of permits");
     assert_ne!(conflict.to_string(), refused.to_string());
     backend.release(&held.name, held.owner).await.expect("an answer");
+}
+
+/// C45: observers see the time of the grant by the server's clock, also after the hold has moved to another session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c45_since_is_told_by_the_servers_clock() {
+    let server = ZooKeeperServer::start_with_clock().await;
+    let Some(clock) = server.clock() else { return };
+    clock.set_forward(Duration::from_secs(3600));
+    let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
+    let lease = backend.acquire_lease(&LockRequest::new("a").ttl(SHORT_TTL)).await;
+    let lease = lease.expect("a free lock");
+    let admin = backend.admin().expect("it lists locks");
+    let since = async || {
+        let state = admin.inspect(lease.name()).await.expect("an answer");
+        state.holder().and_then(|holder| holder.since).expect("a time")
+    };
+    let first = since().await;
+    assert!(first > SystemTime::now() + Duration::from_secs(1800), "{first:?}");
+    let longer = [Renewal::new(&lease, Ttl::new(MINUTE).expect("a TTL"))];
+    let extended = backend.extend(&longer).await.pop().expect("one answer");
+    assert_eq!(extended.expect("an answer"), Extension::Extended(MINUTE));
+    assert_eq!(since().await, first);
 }
 
 /// P1, P2: the server measures sessions by another clock.

@@ -74,8 +74,7 @@ pub struct Holder {
     /// The holder's own label.
     pub label: Label,
     /// Time of the grant (C45) on the server's wall clock. etcd tells no time: there it is the time on the holder's
-    /// clock, if the lock was granted at once. On ZooKeeper it is the time on the holder's clock. `None` if it is not
-    /// known.
+    /// clock, if the lock was granted at once. `None` if it is not known.
     pub since: Option<SystemTime>,
     /// The kind, which decides on the other holds beside this one.
     pub kind: Kind,
