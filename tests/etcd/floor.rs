@@ -1,13 +1,16 @@
 //! C22: tokens are a floor plus a revision, so that they are greater than those of earlier clusters and other
 //! stores.
 
+use std::collections::HashSet;
 use std::fs;
+use std::pin::pin;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::admin::Health;
 use leasehold::{Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
+use tokio::time::sleep;
 
 use crate::support::{client, held, patient, released, shown};
 
@@ -116,6 +119,34 @@ async fn c31_the_doctor_says_when_the_floor_is_to_be_raised() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     server.ctl(&["del", FLOOR]);
     assert_eq!(health().await, Health::Good);
+}
+
+/// C44: an observer that looks while a hold ends shows no token that nobody was granted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c44_each_token_that_is_shown_was_granted() {
+    let server = EtcdServer::start().await;
+    let (holder, observer) = (client(&server.url()).await, client(&server.url()).await);
+    let mut holds = pin!(async {
+        let mut granted = HashSet::new();
+        for _ in 0..20 {
+            let guard = held(&holder, "a").await;
+            granted.insert(guard.token());
+            // The floor is then so far behind the clock that the next client raises it.
+            sleep(Duration::from_millis(20)).await;
+            released(guard).await;
+        }
+        granted
+    });
+    let (admin, mut seen) = (observer.admin(), HashSet::new());
+    let granted = loop {
+        tokio::select! {
+            granted = &mut holds => break granted,
+            state = admin.inspect("a") => {
+                seen.extend(state.expect("an answer").holder().and_then(|holder| holder.token));
+            }
+        }
+    };
+    assert!(!seen.is_empty() && seen.is_subset(&granted), "{seen:?} of {granted:?}");
 }
 
 /// S3: a floor of a later format, or a damaged one, is not guessed.

@@ -101,10 +101,11 @@ impl Cluster {
         claims: impl IntoIterator<Item = &StoredClaim>,
     ) -> Result<Left, BackendError> {
         let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
-        // The floor is read after the claims: a shown token may then be too great, but never too small.
+        // The floor is read after the claims. If another client raises it in between, a shown token is too great, but
+        // never too small.
         let floor = match leases.is_empty() {
             true => None,
-            false => Some(self.floors.get_anew().await?),
+            false => Some(self.floors.observed().await?),
         };
         let left = |lease| async move { (lease, self.left(lease).await) };
         let leases = stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await;

@@ -71,11 +71,11 @@ impl Floors {
         Self { server, key: root.floor(), claims: root.all_claims(), current, seen }
     }
 
-    /// Returns the floor; reads it at the first call.
+    /// Returns the floor; reads it at the first call, and raises it then if it is behind the clock.
     pub(crate) async fn get(&self) -> Result<Floor, BackendError> {
         let current = self.current().clone();
         let read = || async {
-            let floor = Box::pin(self.read()).await?;
+            let floor = Box::pin(self.read(true)).await?;
             self.note(floor)?;
             Ok(floor)
         };
@@ -87,10 +87,12 @@ impl Floors {
         *self.current() = Arc::default();
     }
 
-    /// Reads the floor again.
-    pub(crate) async fn get_anew(&self) -> Result<Floor, BackendError> {
-        self.forget();
-        self.get().await
+    /// Reads the floor for an observer, and does not raise it: a claim that the observer has read may have ended since,
+    /// and its token is of the floor before.
+    pub(crate) async fn observed(&self) -> Result<Floor, BackendError> {
+        let floor = Box::pin(self.read(false)).await?;
+        self.note(floor)?;
+        Ok(floor)
     }
 
     /// Returns the revision of the claim with this token; `None` if the token is not of this store.
@@ -130,13 +132,14 @@ impl Floors {
         answer.of_each()?.pop().ok_or_else(|| unreadable("the answer of a claim"))
     }
 
-    /// Reads the floor, and raises it if that is due.
-    async fn read(&self) -> Result<Floor, BackendError> {
+    /// Reads the floor. Raises it if it is missing or of another cluster, and if `raises` also if it is behind the
+    /// clock.
+    async fn read(&self, raises: bool) -> Result<Floor, BackendError> {
         let now = now();
         for tries in 0..3 {
             let (found, is_unused, revision) = self.look().await?;
             // Of clients that come at once, another one has raised it since the first try.
-            let is_unused = is_unused && tries == 0;
+            let is_unused = is_unused && raises && tries == 0;
             let floor = found.as_ref().map(|found| self.read_value(found)).transpose()?;
             let Some(time) = self.due(floor.as_ref(), is_unused, revision, now) else {
                 return floor.map(|written| written.floor).ok_or_else(not_written);
