@@ -161,8 +161,8 @@ impl Folder {
     /// Opens our file in this directory, and creates it for this user alone. Refuses anything but a file of this
     /// user: others may have created it before the folder was ours.
     pub(crate) fn open(&self, name: &OsStr, creation: Creation) -> io::Result<File> {
-        let file = open_file(&self.0, name.as_ref(), creation)?;
-        refuse_others(&file.metadata()?)?;
+        let (file, found) = open_file(&self.0, name.as_ref(), creation)?;
+        refuse_others(&found)?;
         Ok(file)
     }
 
@@ -174,10 +174,10 @@ impl Folder {
 
 /// Opens a file at any place and of any owner, and creates it for this user alone.
 pub(crate) fn open_anywhere(path: &Path, creation: Creation) -> io::Result<File> {
-    open_file(CWD, path, creation)
+    open_file(CWD, path, creation).map(|(file, _)| file)
 }
 
-fn open_file(folder: impl AsFd, path: &Path, creation: Creation) -> io::Result<File> {
+fn open_file(folder: impl AsFd, path: &Path, creation: Creation) -> io::Result<(File, Metadata)> {
     // A pipe must not block this process.
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let flags = flags | if creation == Creation::Create { OFlags::CREATE } else { OFlags::empty() };
@@ -186,10 +186,11 @@ fn open_file(folder: impl AsFd, path: &Path, creation: Creation) -> io::Result<F
         Errno::LOOP => not_followed(),
         other => other.into(),
     })?);
-    if !file.metadata()?.is_file() {
+    let found = file.metadata()?;
+    if !found.is_file() {
         return Err(refused("it is no file"));
     }
-    Ok(file)
+    Ok((file, found))
 }
 
 fn refuse_others(found: &Metadata) -> io::Result<()> {
