@@ -28,7 +28,9 @@ fn text(bytes: &[u8]) -> String {
 /// C49: a prefix works as on each backend, and a parameter that the backend does not know is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_a_connector_opens_it_with_a_prefix() {
-    let url = Memcached::shared().await.url();
+    // A listing reads all locks of its server.
+    let server = Memcached::start(&[]).await;
+    let url = server.url();
     let connect = async |url: &str| {
         let options = ClientOptions::new().request_timeout(Duration::from_secs(10));
         connector().connect_with(url, options).await.expect("a client")
@@ -56,7 +58,9 @@ async fn c15_a_server_that_is_away_may_come_back() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_command_runs_on_it() {
-    let url = Memcached::shared().await.url();
+    // A listing reads all locks of its server.
+    let server = Memcached::start(&[]).await;
+    let url = server.url();
     let command = format!(
         "test -n \"$LEASEHOLD_TOKEN\" || exit 9; {COMMAND} inspect command --json; {COMMAND} ps command; \
          {COMMAND} run --no-wait command -- true; echo code $?"
