@@ -341,6 +341,28 @@ async fn r1_no_lease_is_left_wherever_the_connection_of_a_record_is_cut() {
     <EtcdFaults as Harness>::until_nothing_is_left(&server).await;
 }
 
+/// R1: a shutdown also waits for a lease that the client is ending already.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_a_shutdown_waits_for_a_lease_that_is_being_ended() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client_through::<EtcdFaults>(&proxy).await;
+    let guard = client.acquire(patient("a")).await.expect("a free lock");
+    proxy.set(Mode::SwallowReplies);
+    let granted = eventually("the record has a lease", LIMIT, async || leases(&server).len() == 2);
+    tokio::select! {
+        recorded = guard.record("monday", MINUTE * 60) => panic!("{recorded:?}"),
+        () = granted => {}
+    }
+    proxy.set(Mode::Delay(Duration::from_millis(300)));
+    proxy.cut();
+    guard.release().await.expect("an answer");
+    let released = proxy.request_bytes();
+    eventually("the client ends it", LIMIT, async || proxy.request_bytes() > released).await;
+    client.shutdown().await;
+    assert_eq!(leases(&server).len(), 0);
+}
+
 /// A client that first needs a new lease also leaves a stopped member for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopped_member_is_left_for_another_before_a_lease_is_granted() {

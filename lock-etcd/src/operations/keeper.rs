@@ -16,7 +16,7 @@ use crate::protocol::requests;
 use crate::protocol::view::entries;
 use crate::sessions::claimed::Expired;
 use crate::sessions::claims::Claims;
-use crate::sessions::key_lease::KeyLease;
+use crate::sessions::key_lease::{KeyLease, Stage};
 use crate::sessions::session::Session;
 use crate::waiting::waiters::Waiters;
 use crate::wire::server::Server;
@@ -152,7 +152,7 @@ impl Shared {
             last.used = if is_needed { now } else { last.used };
             jobs.extend(self.attend(session, last, now));
         }
-        let unsettled = self.claims.take_unsettled().into_iter();
+        let unsettled = self.claims.take_unsettled(&[Stage::Left]).into_iter();
         jobs.extend(unsettled.map(|lease| end_lease(self.server.clone(), lease).boxed()));
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
         // Finding the used sessions costs a look at each claim.
@@ -226,7 +226,8 @@ impl Shared {
     async fn end_unused(&self) -> Result<(), BackendError> {
         let unused = self.claims.take_unused(|_| true);
         let sessions = join_all(unused.into_iter().map(|session| self.end_session(session)));
-        let unsettled = self.claims.take_unsettled().into_iter();
+        // R1: the keeper's own ending of a lease may come too late.
+        let unsettled = self.claims.take_unsettled(&[Stage::Left, Stage::Ending]).into_iter();
         let leases = join_all(unsettled.map(|lease| lease.end(&self.server)));
         let (sessions, leases) = join(sessions, leases).await;
         sessions.into_iter().chain(leases).collect()

@@ -15,7 +15,7 @@ use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl}
 use crate::layout::keys::Root;
 use crate::layout::seats::Seats;
 use crate::sessions::claimed::{Asked, Claimed, Deletion, Expired};
-use crate::sessions::key_lease::{KeyLease, Unsettled};
+use crate::sessions::key_lease::{KeyLease, Stage, Unsettled};
 use crate::sessions::pool::{SessionPool, whole};
 use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
@@ -265,21 +265,22 @@ impl Claims {
     /// Notes that nobody settles a lease, if it is not settled.
     pub(crate) fn leave_lease(&self, id: i64) {
         if let Some(unsettled) = self.known().unsettled.get_mut(&id) {
-            unsettled.is_in_use = false;
+            unsettled.stage = Stage::Left;
         }
     }
 
-    /// Returns the leases that nobody settles. While a claim is known, a late request of it may put the key on the
-    /// lease.
-    pub(crate) fn take_unsettled(self: &Arc<Self>) -> Vec<KeyLease> {
+    /// Returns the leases to end that are in these stages. While a claim is known, a late request of it may put the key
+    /// on the lease.
+    pub(crate) fn take_unsettled(self: &Arc<Self>, stages: &[Stage]) -> Vec<KeyLease> {
         let mut known = self.known();
         let Known { unsettled, claims, .. } = &mut *known;
-        let is_left = |lease: &Unsettled| {
-            !lease.is_in_use && lease.owner.is_none_or(|owner| !claims.contains_key(&owner))
+        let is_taken = |lease: &Unsettled| {
+            let is_unclaimed = lease.owner.is_none_or(|owner| !claims.contains_key(&owner));
+            is_unclaimed && stages.contains(&lease.stage)
         };
-        let left = unsettled.iter_mut().filter(|(_, lease)| is_left(lease));
-        let taken = left.map(|(id, lease)| {
-            lease.is_in_use = true;
+        let taken = unsettled.iter_mut().filter(|(_, lease)| is_taken(lease));
+        let taken = taken.map(|(id, lease)| {
+            lease.stage = Stage::Ending;
             KeyLease::of(self, *id, lease.key.clone())
         });
         taken.collect()

@@ -28,14 +28,24 @@ pub(crate) struct Unsettled {
     pub(crate) key: Vec<u8>,
     /// A request of this owner without an answer may still put the key on the lease.
     pub(crate) owner: Option<OwnerId>,
-    /// True while a [`KeyLease`] exists.
-    pub(crate) is_in_use: bool,
+    pub(crate) stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// A call puts a key on it.
+    InUse,
+    /// A call or the keeper ends it.
+    Ending,
+    /// No [`KeyLease`] exists.
+    Left,
 }
 
 impl KeyLease {
     /// Notes a lease before it is granted, or a lease whose key has left it. `owner` may have requests on the lease.
     pub(crate) fn note(claims: &Arc<Claims>, id: i64, key: &[u8], owner: Option<OwnerId>) -> Self {
-        claims.note_lease(id, Unsettled { key: key.to_vec(), owner, is_in_use: true });
+        let stage = if owner.is_some() { Stage::InUse } else { Stage::Ending };
+        claims.note_lease(id, Unsettled { key: key.to_vec(), owner, stage });
         Self::of(claims, id, key.to_vec())
     }
 
