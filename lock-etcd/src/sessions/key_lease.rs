@@ -31,6 +31,7 @@ pub(crate) struct Unsettled {
     pub(crate) stage: Stage,
 }
 
+/// The present care for a lease that is not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// A call puts a key on it.
