@@ -30,7 +30,7 @@ pub(crate) async fn steps_of_the_servers_clock(
     match ends_holds {
         true => {
             let third = held(&other, &name).await;
-            assert!(second.token() < third.token());
+            assert!(second.is_held() && second.token() < third.token());
         }
         false => {
             is_busy(&other, &name).await;
