@@ -80,7 +80,7 @@ impl LockGuard {
     /// Returns the fencing token: greater than those of all earlier grants of this lock, and constant for the life of
     /// this hold.
     pub fn token(&self) -> FencingToken {
-        self.hold.lease().token
+        self.hold.token()
     }
 
     /// Returns the kind, which decides on the other holds beside this one.
@@ -99,7 +99,7 @@ impl LockGuard {
 
     /// Returns the moment on the holder's own clock at which the holder must stop believing. A renewal moves it.
     pub fn deadline(&self) -> Moment {
-        self.hold.lease().deadline
+        self.hold.deadline()
     }
 
     /// Returns the time left until the deadline, by the clock; zero once the lock is lost.

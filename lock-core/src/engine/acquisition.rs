@@ -73,7 +73,7 @@ impl Acquisition {
         let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
         // The wait in line is included.
         let outcome = outcome.map_err(|error| error.after(report.waited()));
-        report.ended(outcome.as_ref().map(|(hold, _)| hold.lease().token));
+        report.ended(outcome.as_ref().map(|(hold, _)| hold.token()));
         outcome
     }
 

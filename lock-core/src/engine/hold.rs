@@ -10,8 +10,8 @@ use tokio::time::timeout;
 
 use super::telemetry::Telemetry;
 use crate::model::{
-    AtLeast, BackendError, Clock, Drift, Lease, LockError, LockName, LostReason, Moment, OwnerId,
-    Renewal, Ttl, random,
+    AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
+    Moment, OwnerId, Renewal, Ttl, random,
 };
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -57,10 +57,10 @@ pub(crate) struct Hold {
     /// The owner id was drawn for this acquisition alone, so it identifies a hold within the process.
     pub(crate) owner: OwnerId,
     pub(crate) name: LockName,
+    pub(super) began: Moment,
     clock: Arc<dyn Clock>,
     drift: Drift,
     telemetry: Arc<Telemetry>,
-    began: Moment,
     /// The moment at which renewing stops, if there is one.
     renew_until: OnceLock<Moment>,
     state: Mutex<State>,
@@ -120,6 +120,10 @@ impl Hold {
         self.state().lease.clone()
     }
 
+    pub(crate) fn token(&self) -> FencingToken {
+        self.state().lease.token
+    }
+
     /// Returns true if it is a hold of this lock.
     pub(crate) fn is_of(&self, name: &LockName) -> bool {
         self.name == *name
@@ -127,7 +131,11 @@ impl Hold {
 
     /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
-        if self.clock.now().has_reached(self.state().lease.deadline) {
+        self.lost_reason_at(self.clock.now())
+    }
+
+    fn lost_reason_at(&self, now: Moment) -> Option<LostReason> {
+        if now.has_reached(self.deadline()) {
             self.end(self.reason_of_expiry());
         }
         self.reason.get().copied()
@@ -205,7 +213,7 @@ impl Hold {
             self.over.notify_waiters();
             let held = self.clock.now().since(self.began);
             let error = self.renewal_error().filter(|_| reason == LostReason::Expired);
-            self.telemetry.hold_ended(&self.lease(), reason, error.as_ref(), held);
+            self.telemetry.hold_ended(&self.name, self.token(), reason, error.as_ref(), held);
         }
     }
 
@@ -301,7 +309,7 @@ impl Hold {
 
     /// Returns the renewer's duty for this hold at `now`.
     pub(crate) fn duty(&self, now: Moment) -> Duty {
-        if self.lost_reason().is_some() {
+        if self.lost_reason_at(now).is_some() {
             return Duty::Over;
         }
         let state = self.state();

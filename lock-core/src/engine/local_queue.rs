@@ -69,9 +69,9 @@ impl LineAnswers {
         Self(Mutex::new(LastAnswer { is_awaited: false, at: None, head_seen: Instant::now() }))
     }
 
-    pub(crate) fn asked(&self) {
+    pub(crate) fn asked(&self, at: Instant) {
         let mut last = locked(&self.0);
-        (last.is_awaited, last.head_seen) = (true, Instant::now());
+        (last.is_awaited, last.head_seen) = (true, at);
     }
 
     pub(crate) fn answered(&self) {

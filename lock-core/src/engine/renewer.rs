@@ -86,7 +86,7 @@ impl Renewer {
     /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
     /// believe in it after the other has released it.
     pub(crate) fn register(&self, hold: Arc<Hold>) -> Result<(), AlreadyRegistered> {
-        let now = self.clock.now();
+        let now = hold.began;
         let due = duty_within(&hold, now);
         let mut registry = self.registry();
         if registry.holds.of(hold.owner).is_some_and(|held| held.lost_reason().is_none()) {

@@ -38,12 +38,13 @@ pub(crate) async fn within<T, F>(
 where
     F: Future<Output = Result<T, BackendError>>,
 {
-    let end = Instant::now() + limit;
+    let mut began = Instant::now();
+    let end = began + limit;
     let one_try = LONGEST_TRY.min(limit / 2);
     let (mut tries, mut earlier) = (0, None::<BackendError>);
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
-        let (began, end_of_try) = (Instant::now(), end.min(Instant::now() + one_try));
+        let end_of_try = end.min(began + one_try);
         let error = match (timeout_at(end_of_try, ask()).await, earlier) {
             (Ok(Err(error)), earlier) if error.is_transient() => error.told_after(earlier),
             (Ok(answer), _) => return answer,
@@ -56,7 +57,7 @@ where
             return Err(error);
         }
         sleep(pause).await;
-        (tries, earlier) = (tries + 1, Some(error));
+        (tries, earlier, began) = (tries + 1, Some(error), Instant::now());
     }
 }
 

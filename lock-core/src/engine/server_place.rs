@@ -112,17 +112,17 @@ impl ServerPlace {
         if let Some(request) = &self.request {
             return request.sent;
         }
+        let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         self.busy = None;
         if self.is_new() {
-            self.not_granted_at = Instant::now();
+            self.not_granted_at = sent;
         }
         if waits && self.channel.is_none() {
             self.channel = Some(WaiterHandle::channel());
         }
         self.owned.state().note(ClaimEvent::Asked);
-        self.answers.iter().for_each(|answers| answers.asked());
+        self.answers.iter().for_each(|answers| answers.asked(sent));
         let waiter = self.channel.as_ref().map(|(waiter, _)| waiter.clone());
-        let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         let (backend, claim) = (backend.clone(), self.claim.clone());
         let answer = async move {
             let name = backend.capabilities().backend;

@@ -90,9 +90,14 @@ impl Succession {
 
     /// Returns true if the hold can be passed on now: a task waits, and there is a token.
     pub(crate) fn has_next(&self) -> bool {
-        self.turn.ends > Instant::now()
-            && self.tokens.is_some_and(|tokens| !tokens.is_empty())
-            && self.line.waiters() > 0
+        self.tokens.is_some_and(|tokens| !tokens.is_empty())
+            && self.is_awaited()
+            && self.turn.ends > Instant::now()
+    }
+
+    /// Returns true if a task of the line waits for the hold.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.line.waiters() > 0
     }
 
     /// Passes a hold on. If nobody takes it, it is returned.

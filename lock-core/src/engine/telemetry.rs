@@ -67,12 +67,13 @@ impl Telemetry {
     /// Reports the end of a hold, for any reason.
     pub(crate) fn hold_ended(
         &self,
-        lease: &Lease,
+        name: &LockName,
+        token: FencingToken,
         reason: LostReason,
         error: Option<&BackendError>,
         held: Duration,
     ) {
-        let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
+        let (backend, token) = (self.backend, token.get());
         tell(backend, || match is_loss(reason) {
             true => {
                 let error = error.map(tracing::field::display);

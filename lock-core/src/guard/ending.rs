@@ -118,7 +118,7 @@ impl LockGuard {
 
     /// Passes the hold on to the next task of this client, if there is one, and a token for it.
     fn pass_on(&mut self) -> bool {
-        if !self.may_pass() || !self.succession.as_ref().is_some_and(Succession::has_next) {
+        if !self.succession.as_ref().is_some_and(Succession::has_next) || !self.may_pass() {
             return false;
         }
         let superseded = self.stop_holding().is_superseded();
@@ -138,8 +138,8 @@ impl LockGuard {
 
     /// Returns the tokens to reserve, if a reservation replaces the plain release.
     fn reservation(&self) -> Option<Reservation> {
-        let succession = self.succession.as_ref().filter(|_| self.may_pass())?;
-        succession.reservation(&self.hold.lease())
+        let next = self.succession.as_ref().filter(|next| next.is_awaited() && self.may_pass())?;
+        next.reservation(&self.hold.lease())
     }
 
     /// Returns true if the hold can pass to another task: its state is certain, and enough time is left.

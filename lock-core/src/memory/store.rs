@@ -1,7 +1,9 @@
 //! The state of the locks, and its changes.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use foldhash::HashMap;
 
 use super::watchers::Watchers;
 use crate::backend::{

@@ -1,6 +1,6 @@
 //! Observers of the locks of this process.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use futures_util::stream;
 use tokio::sync::watch;

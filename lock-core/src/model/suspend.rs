@@ -19,6 +19,8 @@ mod platform {
     use tokio::sync::watch;
     use tokio::time::sleep;
 
+    const NANOS_PER_SECOND: u64 = 1_000_000_000;
+
     /// The step of a sleep if the kernel reports no resume.
     const STEP: Duration = Duration::from_millis(50);
 
@@ -26,8 +28,8 @@ mod platform {
     pub(crate) fn slept() -> Duration {
         static LONGEST: AtomicU64 = AtomicU64::new(0);
         // The order matters: a pause between the readings makes the difference smaller, never larger.
-        let boot = read(ClockId::Boottime);
-        let slept = boot.saturating_sub(read(ClockId::Monotonic)).as_nanos() as u64;
+        let boot = nanos(ClockId::Boottime);
+        let slept = boot.saturating_sub(nanos(ClockId::Monotonic));
         let longest = LONGEST.load(Ordering::Relaxed);
         if slept > longest {
             LONGEST.fetch_max(slept, Ordering::Relaxed);
@@ -35,9 +37,9 @@ mod platform {
         Duration::from_nanos(slept.max(longest))
     }
 
-    fn read(clock: ClockId) -> Duration {
+    fn nanos(clock: ClockId) -> u64 {
         let time = clock_gettime(clock);
-        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+        time.tv_sec.unsigned_abs() * NANOS_PER_SECOND + time.tv_nsec as u64
     }
 
     /// Tells a sleeper that the machine has resumed.

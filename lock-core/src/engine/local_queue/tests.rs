@@ -132,7 +132,7 @@ async fn c26_a_head_that_asks_keeps_its_turn_also_while_the_server_is_silent() {
     let head = queue.turn(&name).await.expect("a turn");
     let mut next = Box::pin(queue.turn(&name));
     for pause in [1, 1, 1, 1, 10, 10] {
-        head.answers().asked();
+        head.answers().asked(Instant::now());
         tokio::select! {
             _ = &mut next => panic!("two ask the server"),
             () = sleep(Duration::from_secs(pause)) => {}
