@@ -7,6 +7,5 @@ pub(crate) const DIGITS: usize = 64;
 
 /// Returns the digest of a text, in hexadecimal digits.
 pub(crate) fn hex_digest(bytes: impl AsRef<[u8]>) -> String {
-    let digest = Sha256::digest(bytes.as_ref());
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(Sha256::digest(bytes.as_ref()))
 }

@@ -3,13 +3,13 @@
 //! A locked file is tried again and again, since the system has no lock with a time-out. So only one thread of the
 //! process tries: hundreds of them would take the CPU from the thread that has the lock.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use foldhash::HashMap;
 use parking_lot::lock_api::ArcMutexGuard;
 use parking_lot::{Mutex as FairMutex, RawMutex};
 

@@ -27,8 +27,7 @@ impl Harness for Files {
     }
 
     async fn evict(&self, name: &LockName) {
-        let digest = Sha256::digest(name.as_str());
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = hex::encode(Sha256::digest(name.as_str()));
         let file = self.0.path().join(format!("{digest}.lock"));
         std::fs::remove_file(file).expect("there was such a lock");
     }

@@ -6,8 +6,6 @@
 //! A pooler that gives each transaction another session may prepare a statement in one session and run it in
 //! another. There the values are part of the text, as hexadecimal digits: whatever a name holds, it is data.
 
-use std::fmt::Write;
-
 use lock_core::OwnerId;
 use sha2::{Digest, Sha256};
 use sqlx::postgres::{PgArguments, Postgres};
@@ -158,14 +156,8 @@ impl Argument {
 
 fn text_literal(text: &str) -> String {
     // C2: no character of a text can end the literal.
-    let mut literal = String::with_capacity(text.len() * 2 + 60);
-    literal.push_str("pg_catalog.convert_from(pg_catalog.decode('");
-    for byte in text.bytes() {
-        // Writing to a string cannot fail.
-        let _ = write!(literal, "{byte:02x}");
-    }
-    literal.push_str("','hex'),'UTF8')");
-    literal
+    let digits = hex::encode(text);
+    format!("pg_catalog.convert_from(pg_catalog.decode('{digits}','hex'),'UTF8')")
 }
 
 /// Key of the advisory lock that stands for these bytes; the functions of the schema compute the same.

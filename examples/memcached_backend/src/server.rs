@@ -191,8 +191,7 @@ fn reading(seconds: u64) -> ClockReading {
 
 /// C2: a hash, so that no name is too long, and no character of it has a meaning.
 fn key(name: &LockName) -> String {
-    let hash = Sha256::digest(name.as_str());
-    hash.iter().fold(PREFIX.to_owned(), |key, byte| format!("{key}{byte:02x}"))
+    format!("{PREFIX}{}", hex::encode(Sha256::digest(name.as_str())))
 }
 
 /// C15: creates the error of a failed request with this outcome.
