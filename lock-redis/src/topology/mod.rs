@@ -87,9 +87,24 @@ impl Topology {
         self.servers() == Servers::Spread
     }
 
-    /// Checks the sentinels, if they name the server.
+    /// Fails if locks may be on servers that are not known.
+    pub(crate) fn check_complete(&self) -> Result<(), BackendError> {
+        match self {
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => cluster.check_slots(),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks the sentinels that name the server, or the slots of a cluster.
     pub(crate) async fn examine(&self) -> Option<Finding> {
         match self {
+            #[cfg(feature = "cluster")]
+            Self::Cluster(cluster) => {
+                let remedy = "give them a server, by `redis-cli --cluster fix`";
+                let missing = cluster.check_slots().err()?;
+                Some(Finding::risk("slots", missing.to_string(), remedy))
+            }
             #[cfg(feature = "sentinel")]
             Self::Sentinel(primary) => Some(primary.examine().await),
             _ => None,

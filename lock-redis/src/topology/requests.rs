@@ -32,10 +32,12 @@ impl Topology {
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// Returns the keys that match `glob`, for each server separately. A key that is no text is not ours.
+    /// Returns the keys that match `glob`, for each server separately, and an error if some servers are not known. A
+    /// key that is no text is not ours.
     pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
-        let nodes = self.nodes();
-        join_all(nodes.iter().map(|node| keys_at(node, glob))).await
+        let (nodes, complete) = (self.nodes(), self.check_complete());
+        let keys = join_all(nodes.iter().map(|node| keys_at(node, glob))).await;
+        keys.into_iter().chain(complete.err().map(Err)).collect()
     }
 
     /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,

@@ -220,12 +220,14 @@ impl RedisCluster {
         self.servers.iter().position(|server| i64::from(server.port()) == port)
     }
 
-    /// Returns true if all running servers report that all slots are served.
+    /// Returns true if all running servers know a server for each slot, and serve. A server is well before it knows
+    /// of the slots of another.
     fn agree(&self) -> bool {
-        let is_ok = |server: &RedisServer| {
-            server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_state:ok")
-        };
-        self.running().all(is_ok)
+        let slots = format!("cluster_slots_assigned:{SLOTS}\r\n");
+        self.running().all(|server| {
+            let info = server.cli(&["CLUSTER", "INFO"]);
+            info.text().contains("cluster_state:ok") && info.text().contains(&slots)
+        })
     }
 
     fn give_slots(&self) {

@@ -11,9 +11,9 @@ use leasehold::admin::Health;
 use leasehold::core::OwnerId;
 use leasehold::core::backend::async_trait;
 use leasehold::{DistributedLock, LockError, LockGuard, LockName, LockRequest};
-use lock_testkit::RedisCluster;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
+use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::OnceCell;
 
 use crate::NEVER;
@@ -105,6 +105,33 @@ async fn c31_a_dead_primary_hides_no_other() {
     assert_eq!(held, [&names[2]]);
     let text = crate::support::shown(&refused);
     assert!(source.is_transient() && gone.iter().all(|address| text.contains(address)), "{text}");
+}
+
+/// C31: slots that no server has are named, and no listing leaves their locks out silently.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_slots_without_a_server_are_named() {
+    let cluster = RedisCluster::start(NEVER).await;
+    let name = name_at(&cluster, 1);
+    let holder = client(&cluster.url()).await;
+    let guard = holder.acquire(&name).await.expect("a free lock");
+    eventually("nobody has the slots", MINUTE, async || {
+        cluster.servers().iter().all(|server| {
+            server.cli(&["CLUSTER", "DELSLOTSRANGE", "0", "99"]);
+            server.cli(&["CLUSTER", "INFO"]).text().contains("cluster_slots_assigned:16284\r\n")
+        })
+    })
+    .await;
+    let admin = client(&cluster.url()).await.admin();
+    let refused = admin.list("", 10).await.expect_err("it lacks the locks of the slots");
+    let LockError::Incomplete { held, .. } = &refused else { panic!("{refused:?}") };
+    let held: Vec<&str> = held.iter().map(|state| state.name.as_str()).collect();
+    assert_eq!(held, [&name]);
+    let text = crate::support::shown(&refused);
+    assert!(text.contains("some slots of the cluster have no server"), "{text}");
+    let findings = admin.doctor().await.expect("an answer");
+    let named = findings.iter().find(|finding| finding.check == "slots");
+    assert_eq!(named.map(|finding| finding.health), Some(Health::Risk), "{findings:?}");
+    drop(guard);
 }
 
 /// C42: the runs of a lock are on its server, so that no other server hides them.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::slots::Shard;
+use super::slots::{SLOTS, Shard};
 use crate::wire::node::Node;
 
 /// The server of each slot.
@@ -31,6 +31,11 @@ impl Map {
         let next = self.shards.partition_point(|(slots, _)| *slots.end() < slot);
         let (slots, node) = self.shards.get(next)?;
         slots.contains(&slot).then(|| node.clone())
+    }
+
+    /// Returns true if each slot has a server.
+    pub(super) fn is_complete(&self) -> bool {
+        (0..SLOTS).all(|slot| self.node_of(slot).is_some())
     }
 
     /// Returns the servers with slots, each once.

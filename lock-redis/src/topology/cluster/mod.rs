@@ -109,6 +109,15 @@ impl Cluster {
         self.known.map().primaries().cloned().collect()
     }
 
+    /// Fails if some slots have no known server: nobody can list their locks.
+    pub(super) fn check_slots(&self) -> Result<(), BackendError> {
+        if self.known.map().is_complete() {
+            return Ok(());
+        }
+        self.look_again();
+        Err(no_server("some slots of the cluster have no server", "none is named"))
+    }
+
     /// Asks the servers for the slots again.
     fn look_again(&self) {
         let known = self.known.clone();

@@ -17,7 +17,7 @@ pub(super) struct Shard {
 }
 
 /// Number of slots.
-const SLOTS: u16 = 16384;
+pub(super) const SLOTS: u16 = 16384;
 
 /// Returns the slot of a key, as in <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>:
 /// only the text between the first braces counts, unless it is empty.
