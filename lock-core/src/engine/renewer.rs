@@ -198,7 +198,7 @@ impl Renewer {
         }
     }
 
-    /// Returns the time of the next look: `idle` if nothing is held.
+    /// Notes and returns the time of the next look: `idle` if nothing is held.
     fn looks_at(&self, idle: Option<Moment>) -> Option<Moment> {
         let mut registry = self.registry();
         registry.looks_at = registry.holds.next().or(idle);
