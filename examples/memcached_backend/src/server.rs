@@ -21,6 +21,12 @@ pub(crate) const BACKEND: &str = "memcached";
 const PREFIX: &str = "leasehold-";
 const LISTED: &str = "key=leasehold-";
 
+/// The parts of an item to read: its value, its version, and its remaining time.
+const READ: [&str; 3] = ["v", "c", "t"];
+
+/// Number of items that one request of a listing reads.
+const PAGE: usize = 100;
+
 /// Pause while the server lists for another client, and longest time to open a connection.
 const BUSY: Duration = Duration::from_millis(10);
 const OPENING: Duration = Duration::from_secs(3);
@@ -92,18 +98,9 @@ impl Server {
     }
 
     async fn get(&self, key: &str) -> Result<Option<StoredRegister>, BackendError> {
-        let flags = Some(&["v", "c", "t"][..]);
-        let item = self.client().await?.meta_get(key, false, None, flags).await;
+        let item = self.client().await?.meta_get(key, false, None, Some(&READ)).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
-        // C49: any other content of the key is not a lock, and never counts as a free one.
-        let no_register = || {
-            let what = format!(
-                "the item {key}, which is no register that this version knows (use the version that wrote \
-                 it, or delete the item when nobody uses the lock)"
-            );
-            BackendError::not_a_lock(BACKEND, what)
-        };
-        item.map(|item| seen(item).ok_or_else(no_register)).transpose()
+        item.map(|item| seen(item).ok_or_else(|| no_register(key))).transpose()
     }
 
     /// Replaces the register that was read; returns false, and does nothing, if it has changed since.
@@ -133,9 +130,16 @@ impl Server {
 
     /// Returns all registers.
     pub(crate) async fn all(&self) -> Result<Vec<StoredRegister>, BackendError> {
+        let hashes = self.told("lru_crawler metadump hash\r\n", LISTED).await?;
+        let keys: Vec<String> = hashes.iter().map(|hash| format!("{PREFIX}{hash}")).collect();
         let mut all = Vec::new();
-        for hash in self.told("lru_crawler metadump hash\r\n", LISTED).await? {
-            all.extend(self.get(&format!("{PREFIX}{hash}")).await?);
+        for page in keys.chunks(PAGE) {
+            let items = self.client().await?.meta_get_multi(page, Some(&READ)).await;
+            for item in items.map_err(failure(Outcome::NotApplied))? {
+                let key = item.key.clone().unwrap_or_default();
+                let register = seen(item);
+                all.push(register.ok_or_else(|| no_register(&String::from_utf8_lossy(&key)))?);
+            }
         }
         Ok(all)
     }
@@ -192,6 +196,15 @@ fn reading(seconds: u64) -> ClockReading {
 /// C2: a hash, so that no name is too long, and no character of it has a meaning.
 fn key(name: &LockName) -> String {
     format!("{PREFIX}{}", hex::encode(Sha256::digest(name.as_str())))
+}
+
+/// C49: any other content of a key is not a lock, and never counts as a free one.
+fn no_register(key: &str) -> BackendError {
+    let what = format!(
+        "the item {key}, which is no register that this version knows (use the version that wrote \
+         it, or delete the item when nobody uses the lock)"
+    );
+    BackendError::not_a_lock(BACKEND, what)
 }
 
 /// C15: creates the error of a failed request with this outcome.

@@ -9,8 +9,7 @@ use memcached_backend::MemcachedBackend;
 
 use crate::server::Memcached;
 
-/// A server for each case, since a listing reads all locks of its server.
-struct Cache(Memcached);
+struct Cache(&'static Memcached);
 
 impl Cache {
     async fn backend(&self) -> MemcachedBackend {
@@ -29,4 +28,4 @@ impl Harness for Cache {
     }
 }
 
-lock_testkit::conformance_tests!(Cache(Memcached::start(&[]).await));
+lock_testkit::conformance_tests!(Cache(Memcached::shared().await));
