@@ -19,7 +19,6 @@ use lock_core::{
 };
 use redis::cmd;
 
-use crate::operations::claims::{Call, Claims};
 use crate::operations::fence::RedisFence;
 use crate::protocol::error::{BACKEND, listening};
 use crate::protocol::keys::{self, Keys};
@@ -40,13 +39,12 @@ const ON_STORE_LOSS: &str = "a failover or a restart that loses writes can grant
 #[derive(Clone)]
 pub struct RedisBackend {
     pub(crate) server: Arc<Topology>,
-    claims: Arc<Claims>,
     clock: ClockLimit,
 }
 
 impl RedisBackend {
     pub(crate) fn new(server: Topology, clock: ClockLimit) -> Self {
-        Self { server: Arc::new(server), claims: Arc::default(), clock }
+        Self { server: Arc::new(server), clock }
     }
 
     /// The fence of a resource on this server.
@@ -65,15 +63,13 @@ impl RedisBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
         deaf: &'static str,
-        call: &Call<'_>,
     ) -> Result<(Attempt, bool), BackendError> {
         let (limit, kind) = (self.clock_limit(), kind_mark(claim.kind));
         let mut hears = false;
-        let reply = self.server.ask_over(&claim.name, |node, link| {
-            call.sends_over(link)?;
+        let reply = self.server.ask(&claim.name, |node| {
             let channel = waiter.and_then(|waiter| node.push.register(claim.owner, waiter));
             hears = channel.is_some();
-            Ok(Message::Acquire(Acquiring {
+            Message::Acquire(Acquiring {
                 name: claim.name.clone(),
                 owner: claim.owner,
                 ttl_ms: claim.ttl.as_millis(),
@@ -81,7 +77,7 @@ impl RedisBackend {
                 channel: channel.map_or(Cow::Borrowed(deaf), |channel| channel.to_string().into()),
                 limit,
                 kind: kind.clone(),
-            }))
+            })
         });
         let attempt = reply::attempt(claim, reply.await?)?;
         Ok((attempt, hears))
@@ -133,22 +129,15 @@ impl DistributedLock for RedisBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let call = self.claims.begin_call(claim.owner);
-        let (mut attempt, hears) = self.try_once(claim, waiter, "", &call).await?;
+        let (mut attempt, hears) = self.try_once(claim, waiter, "").await?;
         if let (Attempt::Busy(_), Some(_), false) = (&attempt, waiter, hears) {
             // Subscribes before it queues: otherwise the grant could be published in between. A waiter that cannot
             // subscribe polls.
             listening(self.server.node_of(&Keys::new(&claim.name).lock())?.push.open().await)?;
-            (attempt, _) = self.try_once(claim, waiter, POLLED, &call).await?;
+            (attempt, _) = self.try_once(claim, waiter, POLLED).await?;
         }
-        drop(call);
-        match attempt {
-            Attempt::Granted(_) => {
-                self.server.unregister(claim.owner);
-                self.claims.forget(claim.owner);
-            }
-            Attempt::Busy(_) if waiter.is_none() => self.claims.forget(claim.owner),
-            Attempt::Busy(_) => {}
+        if let Attempt::Granted(_) = attempt {
+            self.server.unregister(claim.owner);
         }
         Ok(attempt)
     }
@@ -159,11 +148,8 @@ impl DistributedLock for RedisBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let limit = self.clock_limit();
-        let releasing =
-            |_: &Node, _| Ok(Message::Release(Releasing { name: name.clone(), owner, limit }));
-        let reply = self.server.ask_over(name, releasing).await?;
-        self.claims.forget(owner);
-        reply::release(reply)
+        let releasing = |_: &Node| Message::Release(Releasing { name: name.clone(), owner, limit });
+        reply::release(self.server.ask(name, releasing).await?)
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
@@ -190,20 +176,11 @@ impl DistributedLock for RedisBackend {
 #[async_trait]
 impl AcquiresSeveral for RedisBackend {
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let calls: Vec<_> =
-            claims.iter().map(|claim| self.claims.begin_call(claim.owner)).collect();
         let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
         let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
         let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
         let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
-        let reply = self.server.run_over(&ACQUIRE_WHILE_FREE, &keys, |_, link| {
-            calls.iter().try_for_each(|call| call.sends_over(link)).map(|()| &args)
-        });
-        let grants = reply::grants(claims, reply.await?)?;
-        drop(calls);
-        // No claim waits.
-        claims.iter().for_each(|claim| self.claims.forget(claim.owner));
-        Ok(grants)
+        reply::grants(claims, self.server.run(&ACQUIRE_WHILE_FREE, &keys, &args).await?)
     }
 }
 
@@ -212,12 +189,7 @@ impl ReservesTokens for RedisBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
         let (owner, limit) = (hold.owner.expose(), self.clock_limit());
         let args = (&*owner, limit, hold.tokens, u8::from(hold.yields));
-        let reply = self.server.pass_on(&RESERVE, &hold.name, args).await?;
-        let answer = reply::reserved(hold, reply)?;
-        if matches!(answer, Reserved::Ended(_)) {
-            self.claims.forget(hold.owner);
-        }
-        Ok(answer)
+        reply::reserved(hold, self.server.pass_on(&RESERVE, &hold.name, args).await?)
     }
 }
 
@@ -231,9 +203,7 @@ impl RecordsRuns for RedisBackend {
     ) -> Result<Release, BackendError> {
         let (keys, retired) = (Keys::new(name), owner.retired());
         let args = (owner.expose(), retired.expose(), delay.as_millis());
-        let reply = self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?;
-        self.claims.forget(owner);
-        reply::release(reply)
+        reply::release(self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?)
     }
 
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
@@ -282,11 +252,7 @@ impl RedisBackend {
         let (owner_id, limit) = (owner.expose(), self.clock_limit());
         let keys = Keys::new(name);
         let keys = keys.claiming(&owner_id);
-        let reply = self.server.run_over(&WITHDRAW, &keys, |_, link| {
-            let may_come_late = u8::from(self.claims.withdraw(owner, link));
-            Ok((&*owner_id, limit, may_come_late))
-        });
-        reply.await.map(drop)
+        self.server.run(&WITHDRAW, &keys, (&*owner_id, limit)).await.map(drop)
     }
 }
 

@@ -3,7 +3,6 @@
 mod admin;
 pub(crate) mod backend;
 mod changes;
-mod claims;
 mod connect;
 pub(crate) mod doctor;
 pub(crate) mod fence;

@@ -63,12 +63,6 @@ pub(crate) fn no_sentinel(error: BackendError) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::NotApplied, context, error)
 }
 
-/// The error of a claim that this client withdrew: its request is not sent.
-pub(crate) fn withdrawn() -> BackendError {
-    let source = "this client has withdrawn the claim";
-    BackendError::permanent(BACKEND, Outcome::NotApplied, WITHDRAWN, source)
-}
-
 /// The error of a lock's key of another type, `kind`.
 pub(crate) fn not_a_lock(kind: &str) -> BackendError {
     BackendError::not_a_lock(BACKEND, format!("a key of type {kind}"))

@@ -22,7 +22,7 @@ use crate::protocol::keys::Keys;
 use crate::protocol::reply;
 use crate::scripts::Program;
 use crate::topology::Topology;
-use crate::wire::link::{LinkId, Role};
+use crate::wire::link::{Link, Role};
 use crate::wire::node::Node;
 use crate::wire::push::new_channel;
 
@@ -305,7 +305,7 @@ impl Voter {
         args: impl Fn(&str) -> A,
     ) -> Result<(String, Value), BackendError> {
         let (known, run) = self.identity().await?;
-        let args = |_: &Node, link| match link == known {
+        let args = |link: &Arc<Link>| match Arc::ptr_eq(link, &known) {
             true => Ok(args(&run)),
             false => Err(replaced()),
         };
@@ -314,10 +314,11 @@ impl Voter {
     }
 
     /// Returns the link, and the run of the server that answers on it: one link is one run.
-    async fn identity(&self) -> Result<(LinkId, String), BackendError> {
+    async fn identity(&self) -> Result<(Arc<Link>, String), BackendError> {
         let link = self.node.connection.link();
         self.node.connection.open(&link).await.map_err(classify)?;
-        Ok((link.id, reply::run_id(&link.told())?.to_owned()))
+        let run = reply::run_id(&link.told())?.to_owned();
+        Ok((link, run))
     }
 
     fn owed(&self) -> MutexGuard<'_, VecDeque<Arc<GivingBack>>> {

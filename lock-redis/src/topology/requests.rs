@@ -16,7 +16,7 @@ use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
 use crate::topology::{Topology, kind, rights};
 use crate::wire::batch::Manner;
-use crate::wire::link::LinkId;
+use crate::wire::link::Link;
 use crate::wire::node::Node;
 
 /// Most redirections of one request. A moving slot needs two: one to the new server, one when the slot has moved.
@@ -70,7 +70,7 @@ impl Topology {
         keys: &[impl ToRedisArgs],
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
-        self.run_over(program, keys, |_, _| Ok(&args)).await
+        self.run_over(program, keys, |_| Ok(&args)).await
     }
 
     /// Runs a program without keys at `node`. No server redirects it.
@@ -81,7 +81,8 @@ impl Topology {
         args: impl ToRedisArgs,
     ) -> Result<Value, BackendError> {
         let servers = self.servers();
-        let call = |_: &Node, _, form| Ok(program.call(form, servers, &NO_KEYS, &args).into());
+        let call =
+            |_: &Node, _: &Arc<Link>, form| Ok(program.call(form, servers, &NO_KEYS, &args).into());
         self.follow(node, call).await
     }
 
@@ -99,7 +100,7 @@ impl Topology {
         }
     }
 
-    /// Runs a program whose arguments depend on the server and the link of the request.
+    /// Runs a program whose arguments depend on the link of the request.
     ///
     /// A server that does not know the program, as after its restart, gets it in a second request. That request, and
     /// a redirected one, may use another link, so `args` is called again.
@@ -107,43 +108,42 @@ impl Topology {
         &self,
         program: &Program,
         keys: &[impl ToRedisArgs],
-        mut args: impl FnMut(&Node, LinkId) -> Result<A, BackendError>,
+        mut args: impl FnMut(&Arc<Link>) -> Result<A, BackendError>,
     ) -> Result<Value, BackendError> {
         let node = match keys {
             [first, ..] => self.node_of(first)?,
             [] => self.any_node()?,
         };
         let servers = self.servers();
-        let command = |node: &Node, link, form| {
-            let args = args(node, link)?;
-            Ok(program.call(form, servers, keys, args).into())
+        let command = |_: &Node, link: &Arc<Link>, form| {
+            Ok(program.call(form, servers, keys, args(link)?).into())
         };
         self.follow(node, command).await
     }
 
-    /// Sends a request that may share a call with others. As with [`run_over`](Self::run_over), the message depends
-    /// on the server and the link, and is made again if the request takes another way.
-    pub(crate) async fn ask_over(
+    /// Sends a request that may share a call with others. The message depends on the server, and is made again if
+    /// the request takes another way.
+    pub(crate) async fn ask(
         &self,
         name: &LockName,
-        mut message: impl FnMut(&Node, LinkId) -> Result<Message, BackendError>,
+        mut message: impl FnMut(&Node) -> Message,
     ) -> Result<Value, BackendError> {
         let (node, servers) = (self.node_of(&Keys::new(name).lock())?, self.servers());
-        self.follow(node, |node, link, form| Ok(message(node, link)?.fixed(form, servers))).await
+        self.follow(node, |node, _, form| Ok(message(node).fixed(form, servers))).await
     }
 
     /// Sends a command to `node`, or to the server to which it is redirected.
     async fn follow(
         &self,
         node: Arc<Node>,
-        mut message: impl FnMut(&Node, LinkId, Form) -> Result<Message, BackendError>,
+        mut message: impl FnMut(&Node, &Arc<Link>, Form) -> Result<Message, BackendError>,
     ) -> Result<Value, BackendError> {
         let (mut node, mut manner, mut form) = (node, Manner::Plain, Form::Hash);
         let (mut hops, servers) = (0, self.servers());
         loop {
             let connection = &node.connection;
             let link = connection.link();
-            let message = message(&node, link.id, form)?;
+            let message = message(&node, &link, form)?;
             let error = match connection.send_over(&link, message, manner).await {
                 Ok(reply) => return Ok(reply),
                 Err(error) => error,

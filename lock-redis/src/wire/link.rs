@@ -24,7 +24,7 @@ use std::io;
 use std::mem::take;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join, join_all};
@@ -58,17 +58,6 @@ const BATCH: usize = 32;
 /// accepts each at once, and in order.
 const BATCHES: usize = 32;
 
-/// Identifies a link, of any server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LinkId(pub(crate) u64);
-
-impl LinkId {
-    fn next() -> Self {
-        static LINKS: AtomicU64 = AtomicU64::new(1);
-        Self(LINKS.fetch_add(1, Ordering::Relaxed))
-    }
-}
-
 /// Role that a server must have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
@@ -87,7 +76,6 @@ pub(crate) enum Role {
 /// Callers share the attempt to open it, and the attempt continues when they leave. Otherwise a connection that opens
 /// more slowly than callers leave would never be made.
 pub(crate) struct Link {
-    pub(crate) id: LinkId,
     pub(crate) replies: ReplyMonitor,
     opened: watch::Receiver<Option<Result<Opened, RedisError>>>,
     outstanding: Arc<AtomicUsize>,
@@ -119,8 +107,8 @@ impl Link {
                 carry(&opened, requests).await;
             }
         });
-        let (id, replies, outstanding) = (LinkId::next(), Default::default(), Arc::default());
-        Self { id, replies, opened, outstanding, queue, task: task.abort_handle() }
+        let (replies, outstanding) = (Default::default(), Arc::default());
+        Self { replies, opened, outstanding, queue, task: task.abort_handle() }
     }
 
     /// Returns true if it was opened, as far as is known now.
