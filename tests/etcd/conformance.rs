@@ -1,4 +1,4 @@
-//! The whole contract, on a server of one member and on a cluster of three.
+//! The whole contract on a server of one member, and what passes between members on a cluster of three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,5 +52,28 @@ mod three_members {
         Etcd { url: cluster.url(), operated: &cluster.members()[0] }
     }
 
-    lock_testkit::conformance_tests!(harness().await);
+    // The members forward the same requests.
+    lock_testkit::conformance_tests! {
+        harness().await;
+        c04_a_grant_lasts_for_all_of_its_ttl
+        c08_the_signal_is_sticky_and_tells_the_reason
+        c12_a_batch_is_answered_in_its_order
+        c16_a_repeated_acquire_finds_its_own_grant
+        c19_a_late_request_of_a_withdrawn_claim_is_refused
+        c21_no_reply_goes_to_the_wrong_caller
+        c22_concurrent_grants_have_distinct_growing_tokens
+        c22_tokens_grow_from_task_to_task_and_from_client_to_client
+        c22_tokens_grow_through_release_expiry_and_eviction
+        c27_a_release_lets_the_next_one_in
+        c27_first_come_first_served
+        c28_a_waiter_is_queued_by_its_first_attempt
+        c28_a_waiter_that_left_costs_nothing
+        c34_nobody_passes_those_who_wait
+        c39_free_locks_are_taken_in_one_request
+        c41_a_delayed_release_ends_the_hold_then
+        c42_a_holder_that_lost_the_lock_cannot_record
+        c44_a_watch_shows_grants_releases_and_evictions
+        every_history_agrees_with_the_model
+        s3_of_many_that_try_at_once_one_is_granted
+    }
 }

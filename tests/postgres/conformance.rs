@@ -1,4 +1,4 @@
-//! The whole contract, for each way to use Postgres.
+//! The whole contract on a table, and the store's part of it for each other way to use Postgres.
 
 /// Rows of a table.
 mod table {
@@ -65,7 +65,7 @@ mod pooled {
         }
     }
 
-    conformance_tests!(Pooled::shared().await);
+    conformance_tests!(Pooled::shared().await; protocol);
 }
 
 /// Rows of a table, and holds that also end with their client's connection.
@@ -94,5 +94,5 @@ mod ends {
         }
     }
 
-    conformance_tests!(Ends(crate::server::shared().await));
+    conformance_tests!(Ends(crate::server::shared().await); protocol);
 }

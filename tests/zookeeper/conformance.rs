@@ -1,4 +1,4 @@
-//! The whole contract, on a server of one member and on an ensemble of three.
+//! The whole contract on a server of one member, and the store's part of it on an ensemble of three.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,5 +42,5 @@ mod one_member {
 mod three_members {
     use super::{ZooKeeper, three_members};
 
-    lock_testkit::conformance_tests!(ZooKeeper(three_members().await.url()));
+    lock_testkit::conformance_tests!(ZooKeeper(three_members().await.url()); protocol);
 }

@@ -44,7 +44,7 @@ pub struct Break {
     pub make: fn() -> Arc<dyn DistributedLock>,
 }
 
-/// Returns the sound backend, in the same wrapper as the broken ones: all cases accept it.
+/// Returns the sound backend, in the same wrapper as the broken ones. The cases that refuse those accept it.
 pub fn unbroken() -> Arc<dyn DistributedLock> {
     flawed(Flawless)
 }

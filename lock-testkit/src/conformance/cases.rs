@@ -19,7 +19,6 @@ use super::outcomes::*;
 use super::ownership::*;
 use super::passing::*;
 use super::records::*;
-use super::reentrance::*;
 use super::renewal::*;
 use super::resources::*;
 use super::several::*;
@@ -29,81 +28,110 @@ use super::waiting::*;
 use super::watching::*;
 use super::withdrawals::*;
 
-/// Makes one test of each function of the suite, for the harness of the expression; or only of the functions that are
-/// named after it: `conformance_tests!(Mine; c10_lost_is_final c16_a_repeated_acquire_finds_its_own_grant)`.
+/// Makes one test of each function of the suite, for the harness of the expression.
+///
+/// `conformance_tests!(Mine; protocol)` leaves out the cases of the client's own policy, for a second topology of a
+/// store that passes the whole suite. `conformance_tests!(Mine; c10_lost_is_final c21_no_reply_goes_to_the_wrong_caller)`
+/// makes the tests of the named functions.
 #[macro_export]
 macro_rules! conformance_tests {
+    ($harness:expr) => {
+        $crate::conformance_tests! { @policy tests [$harness] }
+    };
+    ($harness:expr; protocol) => {
+        $crate::conformance_tests! { @protocol tests [$harness] }
+    };
     ($harness:expr; $($case:ident)+) => {
         $crate::conformance_tests! { @tests [$harness] $($case)+ }
     };
-    ($harness:expr) => {
-        $crate::conformance_tests! { @all tests [$harness] }
-    };
-    (@all $made:ident [$($harness:expr)?]) => {
-        $crate::conformance_tests! { @$made [$($harness)?]
+    // The client's own policy over plain grants, extensions and releases.
+    (@policy $made:ident [$($harness:expr)?]) => {
+        $crate::conformance_tests! { @protocol $made [$($harness)?]
             c01_a_bad_request_is_refused_before_any_io
-            c02_names_are_data
-            c02_a_listing_takes_prefixes_as_data
             c03_each_acquisition_has_an_owner_of_its_own
-            c04_a_lease_says_what_was_granted
-            c04_a_grant_lasts_for_all_of_its_ttl
-            c04_a_hold_that_is_over_is_not_listed
             c05_the_deadline_counts_from_before_the_request
             c05_a_grant_that_comes_too_late_is_not_returned
             c07_is_held_reads_the_clock
-            c08_the_signal_is_sticky_and_tells_the_reason
             c08_a_loss_that_is_seen_is_told
             c08_a_transient_error_is_no_loss
             c08_a_loss_names_its_cause
             c09_a_hung_renewal_does_not_delay_the_signal
+            c10_a_lease_is_attached_once
+            c11_not_held_from_the_start_of_the_release
+            c11_no_renewal_brings_a_released_lock_back
+            c12_a_slow_grant_is_renewed_in_time
+            c12_renewing_survives_errors
+            c12_one_refused_renewal_costs_no_other
+            c13_max_hold_ends_renewing
+            c13_run_drops_the_work_at_the_loss
+            c13_run_renews_until_the_work_has_ended
+            c14_a_wait_spent_in_line_times_out
+            c14_a_refused_release_claims_nothing
+            c15_an_error_tells_whether_it_was_applied
+            c16_an_acquire_whose_reply_was_lost_is_granted
+            c16_a_release_whose_reply_was_lost_is_released
+            c17_every_call_returns_in_time
+            c18_a_wait_of_zero_is_one_attempt
+            c19_a_request_that_outlived_its_hold_takes_nothing
+            c19_a_withdrawal_outlasts_a_short_ttl
+            c19_a_lease_that_is_handed_on_stays_unresolved
+            c19_a_jammed_lock_costs_no_other
+            c20_a_guard_may_be_dropped_anywhere
+            c20_shutdown_ends_acquisitions_under_way
+            c20_shutdown_waits_for_no_acquisition_that_nobody_polls
+            c20_shutdown_waits_for_a_release_under_way
+            c39_names_are_taken_in_the_order_of_their_bytes
+            c39_opposite_orders_never_deadlock
+            c39_a_dropped_acquisition_of_several_leaves_nothing
+            c39_the_loss_of_one_is_the_loss_of_all
+            c40_an_observer_never_sees_a_smaller_term
+            c40_a_candidate_outlasts_an_outage
+            c40_a_holder_that_was_not_elected_leads_nobody
+            c40_a_candidate_behind_one_that_gave_up_is_elected
+            c41_a_loss_is_noticed_at_the_pace_of_the_ttl
+            c41_a_bound_ends_a_run_within_its_span
+            c41_of_those_that_start_at_once_one_runs
+            c42_a_server_that_is_back_in_time_records
+            c42_a_silent_server_is_no_error_of_the_run
+            c46_an_eviction_takes_the_fence_with_it
+            c47_a_silent_server_is_no_error_of_the_work
+            c48_a_wait_shorter_than_an_answer_times_out
+            c49_a_prefix_is_a_part_of_each_name
+        }
+    };
+    // All other cases, behind those given.
+    (@protocol $made:ident [$($harness:expr)?] $($case:ident)*) => {
+        $crate::conformance_tests! { @$made [$($harness)?] $($case)*
+            c02_names_are_data
+            c02_a_listing_takes_prefixes_as_data
+            c04_a_lease_says_what_was_granted
+            c04_a_grant_lasts_for_all_of_its_ttl
+            c04_a_hold_that_is_over_is_not_listed
+            c08_the_signal_is_sticky_and_tells_the_reason
             c09_the_loss_is_told_without_the_renewers_runtime
             c10_lost_is_final
             c10_a_later_grant_to_the_same_owner_is_another_hold
             c10_extending_twice_at_once_is_safe
             c10_a_shorter_extension_keeps_the_hold
             c10_an_extension_for_proof_shortens_no_renewal
-            c10_a_lease_is_attached_once
             c10_a_loss_ends_the_current_holder_alone
             c10_an_expired_hold_is_over
-            c11_not_held_from_the_start_of_the_release
-            c11_no_renewal_brings_a_released_lock_back
             c12_a_hold_is_renewed_past_its_ttl
-            c12_a_slow_grant_is_renewed_in_time
             c12_renewals_go_in_batches
-            c12_renewing_survives_errors
-            c12_one_refused_renewal_costs_no_other
             c12_a_batch_is_answered_in_its_order
             c12_an_extension_lasts_for_all_of_its_ttl
-            c13_max_hold_ends_renewing
-            c13_run_drops_the_work_at_the_loss
-            c13_run_renews_until_the_work_has_ended
             c14_busy_tells_what_is_known
             c14_a_bounded_wait_times_out
-            c14_a_wait_spent_in_line_times_out
             c14_releasing_what_is_lost_is_not_held
-            c14_a_refused_release_claims_nothing
-            c15_an_error_tells_whether_it_was_applied
             c16_a_repeated_acquire_finds_its_own_grant
-            c16_an_acquire_whose_reply_was_lost_is_granted
-            c16_a_release_whose_reply_was_lost_is_released
             c16_a_repeated_acquire_lasts_for_all_of_its_ttl
             c16_a_repeat_for_another_ttl_lasts_as_it_says
             c16_a_place_for_another_ttl_lasts_as_it_says
-            c17_every_call_returns_in_time
-            c18_a_wait_of_zero_is_one_attempt
             c19_a_dropped_acquire_leaves_nothing
             c19_a_dropped_waiter_leaves_the_queue
             c19_a_late_request_of_a_withdrawn_claim_is_refused
-            c19_a_request_that_outlived_its_hold_takes_nothing
-            c19_a_withdrawal_outlasts_a_short_ttl
-            c19_a_lease_that_is_handed_on_stays_unresolved
-            c19_a_jammed_lock_costs_no_other
             c19_a_withdrawal_is_remembered
-            c20_a_guard_may_be_dropped_anywhere
             c20_shutdown_gives_everything_back
-            c20_shutdown_ends_acquisitions_under_way
-            c20_shutdown_waits_for_no_acquisition_that_nobody_polls
-            c20_shutdown_waits_for_a_release_under_way
             c20_a_guard_that_outlives_its_runtime_is_given_back
             c21_no_reply_goes_to_the_wrong_caller
             c22_tokens_grow_through_release_expiry_and_eviction
@@ -140,10 +168,6 @@ macro_rules! conformance_tests {
             c38_each_holder_stands_by_itself
             c39_several_locks_are_held_together
             c39_it_is_all_or_none
-            c39_names_are_taken_in_the_order_of_their_bytes
-            c39_opposite_orders_never_deadlock
-            c39_a_dropped_acquisition_of_several_leaves_nothing
-            c39_the_loss_of_one_is_the_loss_of_all
             c39_free_locks_are_taken_in_one_request
             c39_no_lock_behind_a_busy_one_is_taken
             c39_nobody_who_waits_is_passed
@@ -151,17 +175,9 @@ macro_rules! conformance_tests {
             c39_the_rest_is_taken_once_a_busy_lock_is_free
             c39_a_lost_reply_of_several_is_found_again
             c39_a_dropped_request_for_several_leaves_nothing
-            c43_the_last_guard_of_a_shared_hold_gives_it_back
-            c43_requests_at_once_share_a_hold
-            c43_the_longest_ttl_of_a_shared_hold_counts
-            c43_what_is_lost_is_acquired_anew
             c40_a_leader_that_resigns_hands_over_at_once
-            c40_an_observer_never_sees_a_smaller_term
             c40_all_observers_see_the_last_leader
-            c40_a_candidate_outlasts_an_outage
             c40_a_leader_stops_believing_a_margin_before_the_next
-            c40_a_holder_that_was_not_elected_leads_nobody
-            c40_a_candidate_behind_one_that_gave_up_is_elected
             c44_a_watch_shows_grants_releases_and_evictions
             c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal
             c44_what_is_told_is_shown_between_two_polls
@@ -171,26 +187,17 @@ macro_rules! conformance_tests {
             c41_a_dropped_run_keeps_others_out
             c41_a_run_that_died_keeps_others_out
             c41_a_grant_that_nobody_learned_of_costs_one_ttl
-            c41_a_loss_is_noticed_at_the_pace_of_the_ttl
-            c41_a_bound_ends_a_run_within_its_span
             c41_a_run_that_is_handed_on_keeps_others_out
             c41_a_run_that_is_handed_on_and_dies_keeps_others_out
-            c41_of_those_that_start_at_once_one_runs
             c42_a_run_that_ended_well_is_done
             c42_a_holder_that_lost_the_lock_cannot_record
             c42_a_record_ends
             c42_occurrences_are_data
             c42_a_run_that_is_forgotten_runs_again
-            c42_a_server_that_is_back_in_time_records
-            c42_a_silent_server_is_no_error_of_the_run
             c45_a_holder_tells_since_when
-            c46_an_eviction_takes_the_fence_with_it
             c46_an_eviction_of_one_takes_its_fence_with_it
             c46_an_eviction_fences_reserved_tokens
             c47_a_release_tells_of_a_loss
-            c47_a_silent_server_is_no_error_of_the_work
-            c48_a_wait_shorter_than_an_answer_times_out
-            c49_a_prefix_is_a_part_of_each_name
             r2_no_call_blocks_the_runtime
             r2_no_call_keeps_the_thread
             s3_of_many_that_try_at_once_one_is_granted
@@ -214,7 +221,7 @@ macro_rules! conformance_tests {
 }
 
 /// All cases of the suite, for a separate test runner.
-pub const CASES: &[Case] = conformance_tests! { @all list [] };
+pub const CASES: &[Case] = conformance_tests! { @policy list [] };
 
 /// A case of the suite.
 #[derive(Clone, Copy, Debug)]

@@ -17,7 +17,7 @@ use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::OnceCell;
 
 use crate::NEVER;
-use crate::support::{MINUTE, client, fresh_name, prefixes_keep_name_spaces_apart, renewed, works};
+use crate::support::{MINUTE, client, fresh_name, renewed, works};
 
 /// Returns the cluster of all tests that leave it unchanged.
 async fn shared() -> &'static RedisCluster {
@@ -53,7 +53,7 @@ impl Harness for Cluster {
     }
 }
 
-conformance_tests!(Cluster(shared().await));
+conformance_tests!(Cluster(shared().await); protocol);
 
 /// C31: the doctor examines all primaries, and reports each check once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,11 +204,6 @@ async fn c02_a_listing_shows_the_locks_of_all_primaries() {
     let names: Vec<_> = (0..40).map(|i| format!("{tag}{{{i:02}}}")).collect();
     assert_eq!(listed, names);
     client.shutdown().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
-    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
 /// One host of the cluster is enough, even a replica, and a host that is down does no harm.

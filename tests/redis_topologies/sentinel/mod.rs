@@ -14,9 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::NEVER;
 use crate::forgotten::replicated;
-use crate::support::{
-    MINUTE, client, fresh_name, held, prefixes_keep_name_spaces_apart, released, shown, turn, works,
-};
+use crate::support::{MINUTE, client, fresh_name, held, released, shown, turn, works};
 
 /// Returns the servers of all tests that leave them unchanged.
 async fn shared() -> &'static RedisSentinels {
@@ -41,7 +39,20 @@ impl Harness for Sentinel {
     }
 }
 
-conformance_tests!(Sentinel(shared().await));
+// The client differs from that of one server only in how it finds it.
+conformance_tests! {
+    Sentinel(shared().await);
+    c02_a_listing_takes_prefixes_as_data
+    c04_a_grant_lasts_for_all_of_its_ttl
+    c20_a_guard_that_outlives_its_runtime_is_given_back
+    c21_no_reply_goes_to_the_wrong_caller
+    c22_concurrent_grants_have_distinct_growing_tokens
+    c27_a_release_lets_the_next_one_in
+    c31_the_doctor_examines_the_server
+    c39_free_locks_are_taken_in_one_request
+    every_history_agrees_with_the_model
+    r2_no_call_keeps_the_thread
+}
 
 /// A healthy primary is replaced: it answers that it is a replica now (`READONLY`), and the client asks its
 /// successor.
@@ -65,11 +76,6 @@ async fn c31_the_primary_is_examined() {
     let findings = client(&shared().await.url()).await.admin().doctor().await.expect("an answer");
     let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
     assert!(role.health == Health::Good && role.seen.contains("replicas"), "{role}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
-    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
 /// C49: databases are separate, and meaningless parameters are refused.
