@@ -107,7 +107,7 @@ impl Fixture {
     #[cfg(feature = "redis")]
     async fn redis() -> Self {
         let server = lock_testkit::RedisServer::start().await;
-        Self { url: server.url(), _server: Some(Box::new(server)), ..Self::files() }
+        Self { url: server.url(), rounds: 200, _server: Some(Box::new(server)), ..Self::files() }
     }
 
     #[cfg(feature = "etcd")]
@@ -220,7 +220,10 @@ async fn opposite_orders_never_deadlock(fixture: Fixture) {
     assert_eq!(counted, [2 * fixture.rounds; 2]);
 }
 
-on_each_store!(c39_opposite_orders_never_deadlock: opposite_orders_never_deadlock);
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c39_opposite_orders_never_deadlock() {
+    opposite_orders_never_deadlock(Fixture::files()).await;
+}
 
 async fn a_killed_holder_lets_the_next_one_in(fixture: Fixture) {
     let ttl = Duration::from_secs(2);

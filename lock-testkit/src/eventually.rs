@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Interval of looks at a condition.
+/// Shortest interval of looks at a condition.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Returns once `holds` is true.
+/// Longest interval of looks at a condition. A look may start a process.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Returns once `holds` is true. It looks after 5 ms, and then after a twentieth of the time so far.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -25,9 +28,10 @@ pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 /// # Panics
 /// If it is still false after `limit`; the text has `what`.
 pub async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut() -> bool) {
-    let deadline = Instant::now() + limit;
+    let start = Instant::now();
     while !holds().await {
-        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
-        sleep(POLL_INTERVAL).await;
+        let waited = start.elapsed();
+        assert!(waited < limit, "not within {limit:?}: {what}");
+        sleep((waited / 20).clamp(POLL_INTERVAL, LONGEST_INTERVAL)).await;
     }
 }

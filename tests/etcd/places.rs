@@ -109,6 +109,7 @@ async fn no_place_is_lost(url: &str, server: &EtcdServer, stall: impl AsyncFnOnc
     let end = Instant::now() + Duration::from_secs(2);
     while Instant::now() < end {
         assert_eq!(claims(server, "a"), places);
+        sleep(Duration::from_millis(100)).await;
     }
     released(guard).await;
     join_all(waiting).await.into_iter().for_each(|waiter| waiter.expect("no panic"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
+use futures_util::future::join_all;
 use lock_testkit::{Mode, RedisServer, eventually};
 use tokio::time::sleep;
 
@@ -92,7 +93,7 @@ async fn a_server_that_is_away_while_a_sale_begins_sells_nothing() {
 /// deadline. This covers a lost reply to the release.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
-    for fault in FAULTS {
+    join_all(FAULTS.map(async |fault| {
         let (mut scene, shop, orders) = amid_sales(MINUTE).await;
         fault.begin(&mut scene);
         scene.counter.open();
@@ -101,7 +102,8 @@ async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
         fault.end(&mut scene).await;
         scene.assert_exact(&answers);
         scene.assert_sells(&shop).await;
-    }
+    }))
+    .await;
 }
 
 /// C8: an outage that is shorter than two thirds of the TTL is no loss.
@@ -109,7 +111,7 @@ async fn c47_a_server_that_is_away_at_the_end_makes_no_failure_of_a_sale() {
 async fn c08_a_short_outage_amid_a_sale_is_borne() {
     // A busy machine may take seconds to restart the server.
     let ttl = Duration::from_secs(8);
-    for fault in FAULTS {
+    join_all(FAULTS.map(async |fault| {
         let (mut scene, _, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
         sleep(ttl / 2).await;
@@ -118,14 +120,15 @@ async fn c08_a_short_outage_amid_a_sale_is_borne() {
         let answers = orders.answers().await;
         assert_all_sold(&answers, fault);
         scene.assert_exact(&answers);
-    }
+    }))
+    .await;
 }
 
 /// C8, C13: an outage that is longer than the TTL is a loss. Each buyer is told, and nothing is written.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
     let ttl = Duration::from_secs(3);
-    for fault in FAULTS {
+    join_all(FAULTS.map(async |fault| {
         let (mut scene, shop, orders) = amid_sales(ttl).await;
         fault.begin(&mut scene);
         let answers = tokio::time::timeout(LIMIT, orders.answers()).await.expect("losses are told");
@@ -135,7 +138,8 @@ async fn c08_a_long_outage_amid_a_sale_is_told_to_the_buyer() {
         }
         fault.end(&mut scene).await;
         scene.assert_sells(&shop).await;
-    }
+    }))
+    .await;
 }
 
 /// C47: if another client ends a hold just before its sale is written, the loss is reported, and a sale that the

@@ -17,7 +17,7 @@ use crate::model::{FakeClock, Kind, Label, Permits, Ttl};
 const MANY: usize = 7;
 
 /// Number of histories, and length of the longest.
-const HISTORIES: u32 = 4000;
+const HISTORIES: u32 = 1000;
 const LONGEST: usize = 40;
 
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -87,10 +88,8 @@ impl PostgresServer {
     }
 
     async fn start_in(folder: TempDir, settings: &[&str]) -> Self {
-        let data = data(&folder);
-        let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync"];
-        let made = as_user("initdb").arg("-D").arg(&data).args(options).output();
-        assert_success("initdb", made.expect("initdb can be run"));
+        let copied = as_someone_else("cp").arg("-a").arg(new_data()).arg(data(&folder)).output();
+        assert_success("cp", copied.expect("cp can be run"));
         Self::launch_on_any_port(folder, owned(settings)).await
     }
 
@@ -351,6 +350,18 @@ pub(crate) fn folder_of_the_user() -> TempDir {
         chown(folder.path(), Some(id("-u")), Some(id("-g"))).expect("root may give away");
     }
     folder
+}
+
+/// Returns the data of a new server. They are made once for all servers of this process: that takes a second.
+fn new_data() -> PathBuf {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    data(FOLDER.get_or_init(|| {
+        let folder = folder_of_the_user();
+        let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync"];
+        let made = as_user("initdb").arg("-D").arg(data(&folder)).args(options).output();
+        assert_success("initdb", made.expect("initdb can be run"));
+        folder
+    }))
 }
 
 /// Returns the ids of the processes that `parent` started.
