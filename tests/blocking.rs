@@ -156,21 +156,6 @@ macro_rules! cases {
     )*};
 }
 
-macro_rules! all_cases {
-    () => {
-        cases! {
-            c22_threads_exclude_each_other_and_tokens_grow
-            c14_a_busy_lock_is_told
-            c20_a_dropped_guard_gives_back
-            c20_the_last_drop_waits_until_the_server_knows
-            c08_a_loss_is_told
-            c10_a_hold_is_renewed_and_extended
-            c36_permits_have_slots
-            a_shutdown_gives_everything_back
-        }
-    };
-}
-
 mod memory {
     /// Returns a store for the test.
     fn store() -> (String, ()) {
@@ -178,16 +163,16 @@ mod memory {
         (format!("memory:{name}"), ())
     }
 
-    all_cases!();
-}
-
-mod file {
-    fn store() -> (String, tempfile::TempDir) {
-        let folder = tempfile::tempdir().expect("a folder");
-        (format!("file:{}", folder.path().display()), folder)
+    cases! {
+        c22_threads_exclude_each_other_and_tokens_grow
+        c14_a_busy_lock_is_told
+        c20_a_dropped_guard_gives_back
+        c20_the_last_drop_waits_until_the_server_knows
+        c08_a_loss_is_told
+        c10_a_hold_is_renewed_and_extended
+        c36_permits_have_slots
+        a_shutdown_gives_everything_back
     }
-
-    all_cases!();
 }
 
 #[cfg(feature = "redis")]
@@ -205,13 +190,6 @@ mod redis {
         let server = runtime.block_on(RedisServer::start());
         (runtime, server)
     }
-
-    fn store() -> (String, (Runtime, RedisServer)) {
-        let (runtime, server) = start();
-        (server.url(), (runtime, server))
-    }
-
-    all_cases!();
 
     /// C8, C17: the loss is reported without the server.
     #[test]

@@ -59,24 +59,10 @@ async fn swapped_for_etcd() {
     sellers_sell_each_item_once(&server.url()).await;
 }
 
-#[cfg(feature = "postgres")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_postgres() {
-    let server = lock_testkit::PostgresServer::start().await;
-    sellers_sell_each_item_once(&server.url()).await;
-}
-
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn swapped_for_redis() {
     let server = lock_testkit::RedisServer::start().await;
-    sellers_sell_each_item_once(&server.url()).await;
-}
-
-#[cfg(feature = "zookeeper")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_zookeeper() {
-    let server = lock_testkit::ZooKeeperServer::start().await;
     sellers_sell_each_item_once(&server.url()).await;
 }
 
@@ -102,26 +88,4 @@ async fn c22_one_fence_serves_each_store_in_turn() {
         locks.shutdown().await;
     }
     assert_eq!(stock.into_inner(), 0);
-}
-
-#[cfg(feature = "redis-cluster")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_a_redis_cluster() {
-    let cluster = lock_testkit::RedisCluster::start(Duration::from_secs(60)).await;
-    sellers_sell_each_item_once(&cluster.url()).await;
-}
-
-#[cfg(feature = "redis-sentinel")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_redis_with_sentinels() {
-    let sentinels = lock_testkit::RedisSentinels::start(Duration::from_secs(60)).await;
-    sellers_sell_each_item_once(&sentinels.url()).await;
-}
-
-#[cfg(feature = "redis-quorum")]
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn swapped_for_a_redis_quorum() {
-    let servers = join_all([(); 3].map(|()| lock_testkit::RedisServer::start())).await;
-    let addresses: Vec<_> = servers.iter().map(|server| server.addr().to_string()).collect();
-    sellers_sell_each_item_once(&format!("redis-quorum://{}", addresses.join(","))).await;
 }

@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, client_through, fresh_name, patient, prefixes_keep_name_spaces_apart,
-    queued, refusal, served, shown, works,
+    SECRET, SLACK, client, client_through, fresh_name, patient, queued, refusal, served, shown,
+    works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,9 +103,8 @@ async fn by_several_members_with_one_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
+async fn c32_a_part_of_a_url_that_is_not_known_is_named() {
     let url = one_member().await.url();
-    prefixes_keep_name_spaces_apart(&url).await;
     for (bad, named) in
         [("?root=secret", "`root`"), ("?prefix=a:&db=secret", "`db`"), ("#x", "`#`")]
     {

@@ -217,26 +217,3 @@ async fn c34_permits_come_in_past_a_waiter_that_died() {
     dead.abort();
     join_all(guards.into_iter().map(released)).await;
 }
-
-/// C34: a reader waits for an older claim that itself waits, even if the reader would fit beside the holders.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c34_a_reader_waits_for_an_older_writer() {
-    let server = one_member().await;
-    let (clients, name) = (clients(server, 3).await, fresh_name());
-    let reader = acquired(&clients[0], patient(&name).shared()).await;
-    let writer = queued(&clients[1], &clients[0], patient(&name), &name).await;
-    let late = tokio::spawn({
-        let (client, request) = (clients[2].clone(), patient(&name).shared());
-        async move { client.acquire(request).await }
-    });
-    until_waiting(&clients[0], &name, 2).await;
-    let first = reader.token();
-    released(reader).await;
-    let writer = served(writer).await;
-    assert!(!late.is_finished(), "a reader is to wait for the writer before it");
-    let second = writer.token();
-    released(writer).await;
-    let late = served(late).await;
-    assert!(first < second && second < late.token(), "in the order of their grants");
-    released(late).await;
-}

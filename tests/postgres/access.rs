@@ -8,8 +8,7 @@ use sqlx::postgres::PgListener;
 use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    LIMIT, SECRET, client, fresh_name, held, patient, prefixes_keep_name_spaces_apart, queued,
-    refusal, released, served, works,
+    LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,11 +97,6 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
         let refused = leasehold::connect(&format!("{url}{bad}")).await;
         assert!(matches!(refused, Err(LockError::Config { .. })), "{bad}: {refused:?}");
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
-    prefixes_keep_name_spaces_apart(&shared().await.url()).await;
 }
 
 /// C49: the driver only warns of unknown parameters.

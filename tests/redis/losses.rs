@@ -77,17 +77,3 @@ async fn c08_each_cause_of_a_loss_reads_differently() {
     // A server uses the same words for a deleted user and a wrong password, on purpose.
     assert!(told.len() >= 4, "{told:#?}");
 }
-
-/// C13: the end of a bound is no failure of the server.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c13_a_bound_that_is_over_names_no_failure() {
-    let server = RedisServer::start().await;
-    let locks = client(&server.url()).await;
-    let request = LockRequest::new(&*fresh_name()).ttl(TTL).max_hold(TTL / 2);
-    let guard = locks.acquire(request).await.expect("a free lock");
-    timeout(LIMIT, guard.lost()).await.expect("its bound is over");
-    let ended = guard.release().await;
-    let Err(LockError::Lost { reason: LostReason::MaxHold, source: None, .. }) = ended else {
-        panic!("{ended:?}");
-    };
-}

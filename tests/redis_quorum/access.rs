@@ -4,7 +4,6 @@ use leasehold::admin::{Finding, Health};
 use lock_testkit::RedisServer;
 
 use crate::set::Set;
-use crate::support::prefixes_keep_name_spaces_apart;
 
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -25,11 +24,6 @@ async fn by_tls() {
     let unknown = refusal(&url).await;
     assert!(unknown.contains("certificate"), "{unknown}");
     refusal(&url.replace("rediss-quorum:", "redis-quorum:")).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c49_a_prefix_by_url_keeps_name_spaces_apart() {
-    prefixes_keep_name_spaces_apart(&Set::three().await.url()).await;
 }
 
 /// C31: the doctor reports the number of voting servers, and examines each.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use leasehold::redis::QuorumBackend;
 use leasehold::{DistributedLock, Fence, FenceError, LockError, LockRequest, Wait, connect};
 use lock_testkit::{Mode, Proxy, RedisServer, Reply, eventually};
@@ -169,29 +168,6 @@ async fn what_no_majority_has_is_lost(set: Set) {
 }
 
 on_three_and_five!(c10_a_hold_that_no_majority_has_is_lost: what_no_majority_has_is_lost);
-
-/// S2, S3: simultaneous candidates share no lock, and tokens grow.
-async fn those_that_contend_hold_one_by_one(set: Set) {
-    let (name, held) = (fresh_name(), tokio::sync::Mutex::new(None));
-    let mut clients = Vec::new();
-    for _ in 0..4 {
-        clients.push(set.client().await);
-    }
-    join_all(clients.iter().map(async |client| {
-        for _ in 0..15 {
-            let guard = client.acquire(patient(&name)).await.expect("its turn comes");
-            let mut last = held.try_lock().expect("nobody else holds");
-            assert!(*last < Some(guard.token()), "tokens grow");
-            *last = Some(guard.token());
-            tokio::task::yield_now().await;
-            drop(last);
-            released(guard).await;
-        }
-    }))
-    .await;
-}
-
-on_three_and_five!(s3_clients_that_contend_hold_one_after_the_other: those_that_contend_hold_one_by_one);
 
 /// C24: a majority knows each token that passed, whichever server is down.
 async fn a_fence_refuses_what_is_stale(set: Set) {

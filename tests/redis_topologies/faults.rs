@@ -24,7 +24,9 @@ mod cluster {
 
 mod sentinel {
     lock_testkit::test_faults!(super::SentinelFaults);
-    lock_testkit::test_resources!(super::SentinelFaults);
+    // The other resources are those of one server.
+    lock_testkit::test_faults!(super::SentinelFaults:
+        c26_a_client_has_few_connections_however_much_it_waits_for);
 }
 
 /// A cluster of one server.

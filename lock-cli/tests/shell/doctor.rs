@@ -86,33 +86,6 @@ async fn c49_what_has_the_name_of_a_lock_is_named() {
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c31_a_replica_is_named() {
-    let primary = RedisServer::start_with(&GOOD).await;
-    let port = primary.port().to_string();
-    let args = [&GOOD[..], &["--replicaof", "127.0.0.1", &port]].concat();
-    let replica = RedisServer::start_with(&args).await;
-    eventually("the replica is in step", LIMIT, async || {
-        replica.cli(&["INFO", "replication"]).text().contains("master_link_status:up")
-    })
-    .await;
-    assert_eq!(health(&replica.url(), "role").await, "risk");
-    assert_eq!(strictly(&replica.url()).await.code, 1);
-    assert_eq!(health(&primary.url(), "role").await, "good");
-    assert_eq!(health(&primary.url(), "replicas").await, "risk");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c31_a_user_without_script_rights_is_named() {
-    let server = RedisServer::start_with(&GOOD).await;
-    server.cli(&["ACL", "SETUSER", "app", "on", ">pa55word", "~*", "&*", "+@all", "-@scripting"]);
-    let url = format!("redis://app:pa55word@127.0.0.1:{}/", server.port());
-    assert_eq!(health(&url, "rights").await, "risk");
-    let output = strictly(&url).await;
-    assert_eq!(output.code, 1, "{}", output.stderr);
-    assert!(!output.stdout.contains("pa55word"), "{}", output.stdout);
-}
-
 /// C31: a dead server of a cluster is named, and hides no locks of the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_ps_lists_the_locks_beside_a_dead_server() {

@@ -42,61 +42,6 @@ fn eight_clients_exclude_each_other_and_their_tokens_grow() {
     assert_eq!(tokens.len(), 8 * 25, "no token twice");
 }
 
-#[test]
-fn tokens_grow_in_the_order_of_the_grants() {
-    let (home, _lock) = home();
-    let last = AtomicU64::new(0);
-    let turns = |thread: usize| {
-        let lock = FileBackend::open(home.path()).expect("opens");
-        let runtime = tokio::runtime::Builder::new_current_thread();
-        let runtime = { runtime }.enable_all().build().expect("a runtime");
-        runtime.block_on(async {
-            for round in 0..50 {
-                let mut claim = claim("a");
-                claim.label = lock_core::Label::new(format!("{thread}/{round}")).expect("short");
-                let grant = loop {
-                    match lock.acquire(&claim, None).await {
-                        Ok(Attempt::Granted(grant)) => break grant,
-                        Ok(Attempt::Busy(_)) => sleep(Duration::from_millis(1)).await,
-                        Err(error) => assert!(error.is_transient(), "{error}"),
-                    }
-                };
-                let before = last.swap(grant.token.get(), Ordering::SeqCst);
-                assert!(before < grant.token.get());
-                // The others lock the file for a moment.
-                while let Err(error) = lock.release(&claim.name, claim.owner).await {
-                    assert!(error.is_transient(), "{error}");
-                }
-            }
-        });
-    };
-    std::thread::scope(|scope| {
-        for thread in 0..4 {
-            scope.spawn(move || turns(thread));
-        }
-    });
-}
-
-#[tokio::test]
-async fn a_client_renews_waits_and_gives_back() {
-    let (home, lock) = home();
-    let client = LockClient::new(lock);
-    let other = LockClient::new(FileBackend::open(home.path()).expect("opens"));
-    let ttl = Duration::from_secs(2);
-    let guard = client.acquire(LockRequest::new("a").ttl(ttl)).await.expect("acquired");
-    sleep(ttl * 3 / 2).await;
-    assert!(guard.is_held(), "renewed");
-    assert!(other.try_acquire("a").await.expect("an answer").is_none());
-
-    let request = LockRequest::new("a").wait(Wait::AtMost(Duration::from_secs(5)));
-    let waiting = tokio::spawn(async move { other.acquire(request).await });
-    sleep(Duration::from_millis(20)).await;
-    let token = guard.token();
-    drop(guard);
-    let next = waiting.await.expect("no panic").expect("acquired");
-    assert!(next.token() > token);
-}
-
 /// An application may use all blocking threads for longer than a TTL.
 #[test]
 fn c12_a_hold_is_renewed_though_the_application_takes_all_blocking_threads() {

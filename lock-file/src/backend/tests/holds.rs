@@ -63,14 +63,6 @@ async fn c22_tokens_grow_through_release_expiry_reboot_and_a_clock_set_back() {
 }
 
 #[tokio::test]
-async fn c22_tokens_grow_when_the_files_are_lost_and_the_clock_goes_on() {
-    let (home, lock) = home();
-    let first = granted(&lock, &claim("a")).await.token;
-    fs::remove_file(only_file(&home)).expect("removed");
-    assert!(granted(&lock, &claim("a")).await.token > first);
-}
-
-#[tokio::test]
 async fn a_reboot_ends_a_hold_though_the_clock_is_behind_its_deadline() {
     let home = tempdir().expect("a directory");
     let before = on(home.path(), "one", || Duration::from_secs(1000), ZERO);
@@ -148,17 +140,6 @@ async fn c10_extending_never_shortens_and_never_recreates() {
     assert_eq!(released.expect("an answer"), Release::Released);
     assert_eq!(lock.extend_one(&short).await.expect("an answer"), Extension::Lost);
     assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder(), None);
-}
-
-#[tokio::test]
-async fn a_withdrawn_claim_is_given_back_and_refused_from_then_on() {
-    let (_home, lock) = home();
-    let (withdrawn, other) = (claim("a"), claim("a"));
-    granted(&lock, &withdrawn).await;
-    lock.clone().withdraw(&withdrawn.name, &[withdrawn.owner]).await.expect("withdrawn");
-    let refused = lock.acquire(&withdrawn, None).await.expect_err("refused");
-    assert!(!refused.is_transient() && refused.outcome() == Outcome::NotApplied);
-    granted(&lock, &other).await;
 }
 
 #[tokio::test]
