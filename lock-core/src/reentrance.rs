@@ -56,8 +56,7 @@ fn part_of_hold(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
 
 /// Shares an acquired hold with later requests.
 fn share(shared: &Arc<Shared>, by: &JointHolder, acquired: Acquired) -> LockGuard {
-    let is_held = |first: &Acquired| first.hold.lost_reason().is_none();
-    let (joint, second) = shared.joint_holds.add(by.clone(), acquired, is_held);
+    let (joint, second) = shared.joint_holds.add(by.clone(), acquired);
     // The drop releases this hold if another request of `me` was granted before.
     drop(second.map(|second| LockGuard::new(shared.clone(), second)));
     LockGuard::joint(shared.clone(), by.clone(), joint)

@@ -141,7 +141,7 @@ impl Acquisition {
             Err(_) => None,
         };
         // C17: the wait for the turn is included.
-        let waiting = shared.waiting().within(limit.saturating_sub(began.elapsed()));
+        let waiting = shared.waiting_within(limit.saturating_sub(began.elapsed()));
         let asked = waiting.acquire(place, wait, request.listener()).await;
         match (asking, asked.as_ref().map_err(LockError::contention)) {
             (Some(asking), Ok(_)) => asking.granted(),

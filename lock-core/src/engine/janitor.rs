@@ -259,14 +259,14 @@ impl Janitor {
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
             let next = self.lanes().next(&lane.name);
-            if let Some(request) = &next {
-                match self.carry_out(&lane.name, request).await {
+            if let Some(cleanups) = &next {
+                match self.carry_out(&lane.name, cleanups).await {
                     Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
                     Ok(None) => {}
                     Err(error) => self.telemetry.not_given_back(&lane.name, &error),
                 }
             }
-            lane.is_empty = self.lanes().finish(&lane.name, next.map_or(1, |done| done.count()));
+            lane.is_empty = self.lanes().finish(&lane.name, next.map_or(1, |done| done.len()));
         }
     }
 
@@ -275,13 +275,14 @@ impl Janitor {
     async fn carry_out(
         &self,
         name: &LockName,
-        request: &Request,
+        cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
         let backend = self.backend.capabilities().backend;
         let turn = self.burst.acquire().await;
-        let limit = request.until().saturating_duration_since(Instant::now());
-        let give_back = || contained(backend, self.give_back(name, request));
-        let mut done = pin!(retry::within(limit, backend, give_back));
+        let until = cleanups.iter().map(|cleanup| cleanup.until).max();
+        let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let give_back = || contained(backend, self.give_back(name, cleanups));
+        let mut done = pin!(retry::within(limit.unwrap_or_default(), backend, give_back));
         match timeout(PROMPT, &mut done).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -295,21 +296,19 @@ impl Janitor {
     async fn give_back(
         &self,
         name: &LockName,
-        request: &Request,
+        cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
-        let cleanup = match request {
-            Request::Withdraw(owners, _) => {
-                return self.backend.withdraw(name, owners).await.map(|()| None);
-            }
-            Request::One(cleanup) => cleanup,
+        let [Cleanup { remains, owner, at_least, .. }] = *cleanups else {
+            let owners: Vec<_> = cleanups.iter().map(|claim| claim.owner).collect();
+            return self.backend.withdraw(name, &owners).await.map(|()| None);
         };
-        let (left, owner) = (cleanup.at_least.as_ref().and_then(AtLeast::left), cleanup.owner);
-        let retired = match left.zip(self.backend.run_records()) {
-            // C41: from here on the hold belongs to nobody. A withdrawal ends all other effects of the claim.
-            Some((left, records)) => Some(records.release_after(name, owner, left).await?),
-            None => None,
-        };
-        match (cleanup.remains, retired) {
+        let retired =
+            match at_least.as_ref().and_then(AtLeast::left).zip(self.backend.run_records()) {
+                // C41: from here on the hold belongs to nobody. A withdrawal ends all other effects of the claim.
+                Some((left, records)) => Some(records.release_after(name, owner, left).await?),
+                None => None,
+            };
+        match (remains, retired) {
             (Remains::Hold, Some(release)) => Ok(Some(release)),
             (Remains::Hold, None) => self.backend.release(name, owner).await.map(Some),
             (Remains::Claim, _) => self.backend.withdraw(name, &[owner]).await.map(|()| None),
@@ -330,16 +329,14 @@ impl Lanes {
         self.unattended.push_back(name.clone());
     }
 
-    /// Returns the next request of a lane. Adjacent claims are withdrawn together.
-    fn next(&self, name: &LockName) -> Option<Request> {
+    /// Returns the cleanups of the next request of a lane: adjacent claims to withdraw, or one other.
+    fn next(&self, name: &LockName) -> Option<Vec<Cleanup>> {
         let lane = self.by_lock.get(name)?;
-        let cleanups = lane.iter().map(|(cleanup, _)| cleanup);
-        let claims = cleanups.take_while(|cleanup| cleanup.is_withdrawn()).take(TOGETHER);
-        let (owners, ends): (Vec<_>, Vec<_>) =
-            claims.map(|claim| (claim.owner, claim.until)).unzip();
-        match ends.into_iter().max() {
-            Some(until) => Some(Request::Withdraw(owners, until)),
-            None => lane.front().map(|(cleanup, _)| Request::One(*cleanup)),
+        let (first, _) = lane.front()?;
+        let cleanups = lane.iter().map(|(cleanup, _)| *cleanup);
+        match first.is_withdrawn() {
+            true => Some(cleanups.take_while(Cleanup::is_withdrawn).take(TOGETHER).collect()),
+            false => Some(vec![*first]),
         }
     }
 
@@ -352,29 +349,5 @@ impl Lanes {
             self.by_lock.remove(name);
         }
         is_empty
-    }
-}
-
-/// One request of a lane.
-enum Request {
-    /// Withdraws the claims of these owners; the server has forgotten the last of them by then.
-    Withdraw(Vec<OwnerId>, Instant),
-    One(Cleanup),
-}
-
-impl Request {
-    fn until(&self) -> Instant {
-        match self {
-            Self::Withdraw(_, until) => *until,
-            Self::One(cleanup) => cleanup.until,
-        }
-    }
-
-    /// Returns the number of its cleanups.
-    fn count(&self) -> usize {
-        match self {
-            Self::Withdraw(owners, _) => owners.len(),
-            Self::One(_) => 1,
-        }
     }
 }

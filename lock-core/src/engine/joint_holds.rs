@@ -6,16 +6,16 @@ use std::sync::{Arc, Weak};
 
 use tokio::sync::Notify;
 
+use super::shared::Acquired;
 use crate::model::{Kind, LockName, Reentrance};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The holds that requests of one [`Reentrance`] share, by lock (C43).
 ///
-/// The guards of a hold own it together, and the last guard gives it back. Here a hold can only be found. `H` is such
-/// a hold.
-#[derive(Debug)]
-pub(crate) struct JointHolds<H> {
-    by_holder: Mutex<HashMap<JointHolder, Weak<H>>>,
+/// The guards of a hold own it together, and the last guard gives it back. Here a hold can only be found.
+#[derive(Debug, Default)]
+pub(crate) struct JointHolds {
+    by_holder: Mutex<HashMap<JointHolder, Weak<Acquired>>>,
     added: Notify,
 }
 
@@ -27,19 +27,18 @@ pub(crate) struct JointHolder {
     pub(crate) kind: Kind,
 }
 
-impl<H> JointHolds<H> {
+impl JointHolds {
     /// Shares an acquired hold. If another hold is shared already, as readers or permits may have, the earlier one
     /// stays shared, and the new one is returned beside it.
     pub(crate) fn add(
         &self,
         holder: JointHolder,
-        hold: H,
-        is_held: impl Fn(&H) -> bool,
-    ) -> (Arc<H>, Option<H>) {
+        hold: Acquired,
+    ) -> (Arc<Acquired>, Option<Acquired>) {
         let mut by_holder = self.by_holder();
         // A lost hold needs no guard: its claim gives itself back.
         if let Some(first) = by_holder.get(&holder).and_then(Weak::upgrade)
-            && is_held(&first)
+            && first.hold.lost_reason().is_none()
         {
             return (first, Some(hold));
         }
@@ -50,7 +49,7 @@ impl<H> JointHolds<H> {
     }
 
     /// Returns a part of a hold. The caller must make a guard of it, which ends the hold if it is the last.
-    pub(crate) fn find(&self, holder: &JointHolder) -> Option<Arc<H>> {
+    pub(crate) fn find(&self, holder: &JointHolder) -> Option<Arc<Acquired>> {
         self.by_holder().get(holder).and_then(Weak::upgrade)
     }
 
@@ -71,7 +70,7 @@ impl<H> JointHolds<H> {
     }
 
     /// Returns the hold if this is its last part; then the caller alone ends it.
-    pub(crate) fn last(&self, holder: &JointHolder, joint: Arc<H>) -> Option<H> {
+    pub(crate) fn last(&self, holder: &JointHolder, joint: Arc<Acquired>) -> Option<Acquired> {
         let last = Arc::into_inner(joint)?;
         let mut by_holder = self.by_holder();
         // A later hold may have taken its place.
@@ -81,13 +80,7 @@ impl<H> JointHolds<H> {
         Some(last)
     }
 
-    fn by_holder(&self) -> MutexGuard<'_, HashMap<JointHolder, Weak<H>>> {
+    fn by_holder(&self) -> MutexGuard<'_, HashMap<JointHolder, Weak<Acquired>>> {
         locked(&self.by_holder)
-    }
-}
-
-impl<H> Default for JointHolds<H> {
-    fn default() -> Self {
-        Self { by_holder: Mutex::default(), added: Notify::new() }
     }
 }

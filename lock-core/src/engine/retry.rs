@@ -61,20 +61,6 @@ where
     }
 }
 
-/// Asks the server once. Silence until `end` is an unknown outcome.
-pub(crate) async fn try_once<T>(
-    end: Instant,
-    backend: &'static str,
-    ask: impl Future<Output = Result<T, BackendError>>,
-) -> Result<T, BackendError> {
-    let started = Instant::now();
-    // C17: no try takes longer than its limit.
-    match timeout_at(end, ask).await {
-        Ok(answer) => answer,
-        Err(_) => Err(BackendError::no_answer(backend, started.elapsed())),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

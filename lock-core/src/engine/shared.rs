@@ -21,7 +21,7 @@ use super::retry;
 use super::succession::{Passed, Succession};
 use super::telemetry::Telemetry;
 use super::tries::Tries;
-use super::wait::{Limits, Waiting};
+use super::wait::Waiting;
 use crate::backend::{
     DistributedLock, DistributedLockExt, Extension, LockAdmin, RecordsRuns, Release, Reservation,
     Reserved,
@@ -52,7 +52,7 @@ pub(crate) struct Shared {
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) local_queue: LocalQueue<Passed>,
     pub(crate) tries: Tries,
-    pub(crate) joint_holds: JointHolds<Acquired>,
+    pub(crate) joint_holds: JointHolds,
     pub(crate) telemetry: Arc<Telemetry>,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
@@ -158,9 +158,12 @@ impl Shared {
 
     /// Returns the loop that acquires claims with the options of this client.
     pub(crate) fn waiting(&self) -> Waiting<'_> {
-        let options = &self.options;
-        let limits = Limits { request_timeout: options.request_timeout, drift: options.drift };
-        Waiting::new(&self.backend, &*options.clock, limits).beside(&self.renewer)
+        self.waiting_within(self.options.request_timeout)
+    }
+
+    /// Returns the same loop. An acquisition that does not wait, or has no answer, ends within `limit`.
+    pub(crate) fn waiting_within(&self, limit: Duration) -> Waiting<'_> {
+        Waiting::new(self, limit)
     }
 
     /// Returns the backend's name, as errors show it.
@@ -185,8 +188,10 @@ impl Shared {
         &self,
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
-        let end = Instant::now() + self.options.request_timeout;
-        retry::try_once(end, self.name(), contained(self.name(), answer)).await
+        let (limit, name) = (self.options.request_timeout, self.name());
+        // C17: no try takes longer than its limit.
+        let answer = timeout(limit, contained(name, answer)).await;
+        answer.unwrap_or_else(|_| Err(BackendError::no_answer(name, limit)))
     }
 
     /// Extends a lease on the server.

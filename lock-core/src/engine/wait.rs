@@ -1,6 +1,5 @@
 //! Waits for the turn of a claim: the one loop that all backends share.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -9,55 +8,24 @@ use tracing::debug;
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
-use super::renewer::Renewer;
 use super::server_place::{Answer, Busy, ServerPlace};
+use super::shared::Shared;
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
-use crate::backend::{Attempt, DistributedLock, Grant, WaiterEvent};
+use crate::backend::{Attempt, Grant, WaiterEvent};
 use crate::model::{
-    BackendError, Claim, Clock, Contention, Drift, Lease, Listener, LockError, Moment, Outcome,
-    Wait,
+    BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Wait,
 };
 
-/// Bounds of an acquisition, beside its own wait.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    pub(crate) request_timeout: Duration,
-    pub(crate) drift: Drift,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { request_timeout: ClientOptions::REQUEST_TIMEOUT, drift: Drift::default() }
-    }
-}
-
-/// Acquires claims from one backend.
+/// Acquires the claims of one client.
 pub(crate) struct Waiting<'a> {
-    backend: &'a Arc<dyn DistributedLock>,
-    clock: &'a dyn Clock,
-    limits: Limits,
-    /// Holds of the client that waits.
-    holds: Option<&'a Renewer>,
+    shared: &'a Shared,
+    /// Bounds an acquisition that does not wait, and one without an answer.
+    request_timeout: Duration,
 }
 
 impl<'a> Waiting<'a> {
-    pub(crate) fn new(
-        backend: &'a Arc<dyn DistributedLock>,
-        clock: &'a dyn Clock,
-        limits: Limits,
-    ) -> Self {
-        Self { backend, clock, limits, holds: None }
-    }
-
-    /// Renews the client's holds by `holds` meanwhile.
-    pub(crate) fn beside(self, holds: &'a Renewer) -> Self {
-        Self { holds: Some(holds), ..self }
-    }
-
-    /// Ends an acquisition that does not wait, and one without an answer, within `limit`.
-    pub(crate) fn within(mut self, limit: Duration) -> Self {
-        self.limits.request_timeout = limit;
-        self
+    pub(crate) fn new(shared: &'a Shared, request_timeout: Duration) -> Self {
+        Self { shared, request_timeout }
     }
 
     /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
@@ -68,8 +36,7 @@ impl<'a> Waiting<'a> {
         wait: Wait,
         listener: &Listener<Contention>,
     ) -> Result<Lease, LockError> {
-        let mut progress =
-            Progress::new(wait, self.limits.request_timeout).with_place(!place.is_new());
+        let mut progress = Progress::new(wait, self.request_timeout).with_place(!place.is_new());
         // C26: the answer to the previous head is valid for this one.
         let mut last_busy = place.last_busy().cloned();
         loop {
@@ -92,7 +59,7 @@ impl<'a> Waiting<'a> {
                 AttemptOutcome::Troubled => {}
             }
             if progress.is_over() {
-                return Err(progress.into_error(&place.claim.name, self.name()));
+                return Err(progress.into_error(&place.claim.name, self.shared.name()));
             }
             if asks_again {
                 continue;
@@ -105,7 +72,7 @@ impl<'a> Waiting<'a> {
                 return Ok(lease);
             }
             if progress.is_over_after_pause() {
-                return Err(progress.into_error(&place.claim.name, self.name()));
+                return Err(progress.into_error(&place.claim.name, self.shared.name()));
             }
         }
     }
@@ -116,7 +83,7 @@ impl<'a> Waiting<'a> {
         place: &mut ServerPlace,
         progress: &mut Progress,
     ) -> Result<AttemptOutcome, BackendError> {
-        let sent = place.ask(self.backend, self.clock, progress.waits());
+        let sent = place.ask(&self.shared.backend, &*self.shared.options.clock, progress.waits());
         let this = progress.try_since(sent);
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
             // A try that our own end cut short is no failure: the next head may receive its answer.
@@ -124,7 +91,7 @@ impl<'a> Waiting<'a> {
                 debug!("no answer, asking again");
                 place.give_up();
             }
-            progress.silent(this, self.name());
+            progress.silent(this, self.shared.name());
             return Ok(AttemptOutcome::Troubled);
         };
         let state = place.owned.state();
@@ -163,23 +130,19 @@ impl<'a> Waiting<'a> {
     fn warn_if_due(&self, claim: &Claim, progress: &mut Progress) {
         // C49: the holder is a key that nobody may ever delete.
         if let Some(waited) = progress.warning_due() {
-            waits_for_foreign_key(self.name(), &claim.name, waited);
+            waits_for_foreign_key(self.shared.name(), &claim.name, waited);
         }
         // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()
-            && self.holds.is_some_and(|holds| holds.has(&claim.name))
+            && self.shared.renewer.has(&claim.name)
         {
-            waits_for_own_hold(self.name(), claim, waited);
+            waits_for_own_hold(self.shared.name(), claim, waited);
         }
-    }
-
-    fn name(&self) -> &'static str {
-        self.backend.capabilities().backend
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
     async fn next_event(&self, place: &mut ServerPlace, progress: &Progress) -> Option<Grant> {
-        let pause = progress.pause(self.backend.capabilities().wakeup);
+        let pause = progress.pause(self.shared.backend.capabilities().wakeup);
         match timeout(pause, place.event()).await {
             Ok(WaiterEvent::Granted(grant)) => Some(grant),
             Ok(WaiterEvent::TryAgain) | Err(_) => None,
@@ -194,8 +157,9 @@ impl<'a> Waiting<'a> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
-        let deadline = self.limits.drift.deadline(asked, claim.ttl, grant.ttl);
-        (!self.clock.now().has_reached(deadline)).then(|| Lease {
+        let ClientOptions { drift, clock, .. } = &self.shared.options;
+        let deadline = drift.deadline(asked, claim.ttl, grant.ttl);
+        (!clock.now().has_reached(deadline)).then(|| Lease {
             name: claim.name.clone(),
             owner: claim.owner,
             token: grant.token,
@@ -224,8 +188,9 @@ impl<'a> Waiting<'a> {
     ) -> Option<Lease> {
         let (asked, seen) = progress.last_answer()?;
         let passed = grant.at?.0.checked_sub(seen.0)?;
-        let granted_at = asked.after(self.limits.drift.validity(passed));
-        let received = self.clock.now();
+        let ClientOptions { drift, clock, .. } = &self.shared.options;
+        let granted_at = asked.after(drift.validity(passed));
+        let received = clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };
         self.lease(&place.claim, grant, since, *place.owned.state())
     }
