@@ -11,113 +11,39 @@ use percent_encoding::percent_decode_str;
 
 use super::schemes::{Schemes, config};
 
-/// Adds all backends. For those that are not compiled in, adds the name of their feature.
+/// Adds schemes to a list. A scheme whose feature is not enabled gets the feature's name.
+macro_rules! add {
+    ($schemes:ident: $($backend:ty => $($scheme:literal)+, if $feature:literal, else $lacks:literal;)+) => {$(
+        #[cfg(feature = $feature)]
+        let $schemes = $schemes
+            $(.with($scheme, |url: String| async move { <$backend>::connect(&url).await }))+;
+        #[cfg(not(feature = $feature))]
+        let $schemes = $schemes$(.lacking($scheme, $lacks))+;
+    )+};
+}
+
+/// Adds all backends.
 pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
         .with("memory", |url| async move { memory(&url) })
         .with("file", |url| async move { files(&url) });
-    redis_quorum(redis(postgres(etcd(zookeeper(schemes)))))
-}
-
-#[cfg(feature = "zookeeper")]
-fn zookeeper(schemes: Schemes) -> Schemes {
-    use lock_zookeeper::ZooKeeperBackend;
-
-    let open = |url: String| async move { ZooKeeperBackend::connect(&url).await };
-    let schemes = schemes.with("zookeeper", open);
-    match cfg!(feature = "zookeeper-tls") {
-        true => schemes.with("zookeepers", open),
-        false => schemes.lacking("zookeepers", "`zookeeper-tls`"),
+    add! { schemes:
+        lock_etcd::EtcdBackend => "etcd", if "etcd", else "`etcd`";
+        lock_etcd::EtcdBackend => "etcds", if "etcd-tls", else "`etcd-tls`";
+        lock_postgres::PostgresBackend => "postgres" "postgresql", if "postgres", else "`postgres`";
+        lock_redis::RedisBackend => "redis" "redis+unix", if "redis", else "`redis`";
+        // Without TLS, the backend itself refuses the URL.
+        lock_redis::RedisBackend => "rediss", if "redis", else "`redis-rustls` or `redis-native-tls`";
+        lock_redis::RedisBackend => "redis-cluster" "rediss-cluster",
+            if "redis-cluster", else "`redis-cluster`";
+        lock_redis::RedisBackend => "redis-sentinel" "rediss-sentinel",
+            if "redis-sentinel", else "`redis-sentinel`";
+        lock_redis::QuorumBackend => "redis-quorum" "rediss-quorum",
+            if "redis-quorum", else "`redis-quorum`";
+        lock_zookeeper::ZooKeeperBackend => "zookeeper", if "zookeeper", else "`zookeeper`";
+        lock_zookeeper::ZooKeeperBackend => "zookeepers", if "zookeeper-tls", else "`zookeeper-tls`";
     }
-}
-
-#[cfg(not(feature = "zookeeper"))]
-fn zookeeper(schemes: Schemes) -> Schemes {
-    schemes.lacking("zookeeper", "`zookeeper`").lacking("zookeepers", "`zookeeper-tls`")
-}
-
-#[cfg(feature = "etcd")]
-fn etcd(schemes: Schemes) -> Schemes {
-    use lock_etcd::EtcdBackend;
-
-    let schemes = schemes.with("etcd", |url| async move { EtcdBackend::connect(&url).await });
-    match cfg!(feature = "etcd-tls") {
-        true => schemes.with("etcds", |url| async move { EtcdBackend::connect(&url).await }),
-        false => schemes.lacking("etcds", "`etcd-tls`"),
-    }
-}
-
-#[cfg(not(feature = "etcd"))]
-fn etcd(schemes: Schemes) -> Schemes {
-    schemes.lacking("etcd", "`etcd`").lacking("etcds", "`etcd-tls`")
-}
-
-#[cfg(feature = "postgres")]
-fn postgres(schemes: Schemes) -> Schemes {
-    ["postgres", "postgresql"].into_iter().fold(schemes, |schemes, scheme| {
-        schemes
-            .with(scheme, |url| async move { lock_postgres::PostgresBackend::connect(&url).await })
-    })
-}
-
-#[cfg(not(feature = "postgres"))]
-fn postgres(schemes: Schemes) -> Schemes {
-    schemes.lacking("postgres", "`postgres`").lacking("postgresql", "`postgres`")
-}
-
-#[cfg(feature = "redis")]
-fn redis(schemes: Schemes) -> Schemes {
-    use lock_redis::RedisBackend;
-
-    let open = |url: String| async move { RedisBackend::connect(&url).await };
-    let by_tls = cfg!(any(feature = "redis-rustls", feature = "redis-native-tls"));
-    REDIS.into_iter().fold(schemes, |schemes, (scheme, feature, is_there)| {
-        match (is_there, by_tls || !scheme.starts_with("rediss")) {
-            (true, true) => schemes.with(scheme, open),
-            (true, false) => schemes.lacking(scheme, REDIS_TLS),
-            (false, _) => schemes.lacking(scheme, feature),
-        }
-    })
-}
-
-#[cfg(not(feature = "redis"))]
-fn redis(schemes: Schemes) -> Schemes {
-    REDIS.into_iter().fold(schemes, |schemes, (scheme, feature, _)| match scheme {
-        "rediss" => schemes.lacking(scheme, REDIS_TLS),
-        _ => schemes.lacking(scheme, feature),
-    })
-}
-
-const REDIS_TLS: &str = "`redis-rustls` or `redis-native-tls`";
-
-/// Schemes of Redis, the feature of each, and true if it is enabled. Schemes with TLS need one more feature.
-const REDIS: [(&str, &str, bool); 7] = [
-    ("redis", "`redis`", cfg!(feature = "redis")),
-    ("redis+unix", "`redis`", cfg!(feature = "redis")),
-    ("rediss", "`redis`", cfg!(feature = "redis")),
-    ("redis-cluster", "`redis-cluster`", cfg!(feature = "redis-cluster")),
-    ("rediss-cluster", "`redis-cluster`", cfg!(feature = "redis-cluster")),
-    ("redis-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
-    ("rediss-sentinel", "`redis-sentinel`", cfg!(feature = "redis-sentinel")),
-];
-
-#[cfg(feature = "redis-quorum")]
-fn redis_quorum(schemes: Schemes) -> Schemes {
-    use lock_redis::QuorumBackend;
-
-    let open = |url: String| async move { QuorumBackend::connect(&url).await };
-    let schemes = schemes.with("redis-quorum", open);
-    match cfg!(any(feature = "redis-rustls", feature = "redis-native-tls")) {
-        true => schemes.with("rediss-quorum", open),
-        false => schemes.lacking("rediss-quorum", REDIS_TLS),
-    }
-}
-
-#[cfg(not(feature = "redis-quorum"))]
-fn redis_quorum(schemes: Schemes) -> Schemes {
-    ["redis-quorum", "rediss-quorum"]
-        .into_iter()
-        .fold(schemes, |schemes, scheme| schemes.lacking(scheme, "`redis-quorum`"))
+    schemes
 }
 
 /// Returns the shared store of a name; a new store if the name is empty.

@@ -81,7 +81,10 @@ impl RedisOptions {
         if self.url.starts_with("rediss:")
             && cfg!(not(any(feature = "rustls", feature = "native-tls")))
         {
-            return Err(unusable("rediss:// needs a TLS feature: enable `rustls` or `native-tls`"));
+            return Err(unusable(
+                "rediss:// needs a TLS feature: enable `redis-rustls` or `redis-native-tls` of leasehold, or \
+                 `rustls` or `native-tls` of lock-redis",
+            ));
         }
         #[cfg(feature = "rustls")]
         choose_cryptography();
