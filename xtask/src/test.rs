@@ -14,11 +14,11 @@ const ALL: &str = "--workspace --all-features --no-fail-fast";
 /// start the server for each one. That takes eight times as long on Postgres, and fills the disk with folders on
 /// etcd.
 ///
-/// Programs that wait for a disk run one after the other. The others run beside them, in two rows, after all that
-/// `cargo nextest` runs.
+/// They run in rows, about as long as each other, beside all that `cargo nextest` runs: the programs that wait for a
+/// disk, and those of Redis and ZooKeeper. The rest follows `cargo nextest`.
 const ON_DISK: &str = "--test etcd --test postgres";
-const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
-const OF_SEVERAL_SERVERS: &str = "--test redis_topologies --test zookeeper";
+const IN_MEMORY: &str = "--test redis --test redis_quorum --test redis_topologies --test zookeeper";
+const LAST: &str = "--test memcached --test processes";
 
 /// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &[String]) -> Done {
     Failure::all_of(all()?.into_iter().chain(docs).chain(examples))
 }
 
-/// Runs two programs side by side if `cargo nextest` is installed or can be; otherwise one after the other by
+/// Runs three programs side by side if `cargo nextest` is installed or can be; otherwise one after the other by
 /// `cargo test`.
 fn all() -> Done<Vec<Done>> {
     let has_nextest =
@@ -48,18 +48,16 @@ fn all() -> Done<Vec<Done>> {
         let beside = |programs| {
             scope.spawn(move || step::run_and_tell_at_the_end(&mut cargo_test(programs)))
         };
-        let on_disk = beside(ON_DISK);
-        let others = step::run(&mut nextest());
-        let of_several = beside(OF_SEVERAL_SERVERS);
-        let in_memory = step::run(&mut cargo_test(IN_MEMORY));
-        let beside = [on_disk, of_several]
+        let rows = [ON_DISK, IN_MEMORY].map(beside);
+        let (others, last) = (step::run(&mut nextest()), step::run(&mut cargo_test(LAST)));
+        let rows = rows
             .map(|runner| runner.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
-        Ok([others, in_memory].into_iter().chain(beside).collect())
+        Ok([others, last].into_iter().chain(rows).collect())
     })
 }
 
 fn nextest() -> Command {
-    let shared = [ON_DISK, IN_MEMORY, OF_SEVERAL_SERVERS].join(" ");
+    let shared = [ON_DISK, IN_MEMORY, LAST].join(" ");
     let shared = shared.split_whitespace().filter(|word| *word != "--test");
     let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
