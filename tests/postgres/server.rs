@@ -81,8 +81,11 @@ pub(crate) fn number(server: &PostgresServer, sql: &str) -> u64 {
     server.psql(sql).parse().expect("a number")
 }
 
-/// Counts the sessions of clients, except that of this question.
+/// Counts the sessions of clients. Those of `psql` do not count: they end a little after it.
 pub(crate) fn sessions(server: &PostgresServer) -> u64 {
-    let all = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
-    number(server, all)
+    number(
+        server,
+        "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' \
+         AND application_name IS DISTINCT FROM 'psql'",
+    )
 }
