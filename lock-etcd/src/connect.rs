@@ -2,7 +2,7 @@
 
 use lock_core::LockError;
 
-use crate::backend::EtcdBackend;
+use crate::operations::backend::EtcdBackend;
 use crate::options::EtcdOptions;
 
 impl EtcdOptions {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use etcd_client::{Client, Compare, CompareOp, KeyValue, Txn, TxnOp, TxnOpResponse};
+use etcd_client::{Compare, CompareOp, KeyValue, Txn, TxnOp, TxnOpResponse};
 use lock_core::{BackendError, Fence, FenceError, FencingToken};
 
 use crate::wire::answer::Answer;
@@ -131,9 +131,7 @@ impl Fence for EtcdFence {
     }
 
     async fn seen(&self) -> Result<Option<FencingToken>, FenceError> {
-        let mark = self.mark.clone();
-        let get = |mut client: Client| async move { client.get(mark, None).await };
-        let answer = self.server.on_store(get).await?;
+        let answer = self.server.get(&*self.mark, None).await?;
         Ok(answer.kvs().first().map(|mark| self.seen_in(mark)).transpose()?)
     }
 }

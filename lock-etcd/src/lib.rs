@@ -91,9 +91,7 @@
 //! etcd 3.4 or newer. A user needs `readwrite` on the keys below the root.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod backend;
 mod connect;
-mod doctor;
 mod fence;
 mod layout;
 mod operations;
@@ -103,8 +101,8 @@ mod sessions;
 mod waiting;
 mod wire;
 
-pub use crate::backend::EtcdBackend;
 pub use crate::fence::{EtcdFence, FenceComparison};
+pub use crate::operations::backend::EtcdBackend;
 pub use crate::options::EtcdOptions;
 
 /// The client library in use, for benches beside it. It is no part of the interface: its version may change at any

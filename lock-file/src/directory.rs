@@ -6,7 +6,7 @@ mod runs;
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
@@ -14,6 +14,7 @@ use lock_core::backend::{
     Withdrawals,
 };
 use lock_core::{BackendError, Contention, LockError, LockName, Outcome, OwnerId};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::blocking::Caller;
@@ -198,7 +199,7 @@ impl Directory {
     /// one.
     pub(crate) fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
         let now = self.machine.now().uptime;
-        owners.iter().for_each(|owner| self.withdrawn().remember(*owner, now));
+        owners.iter().for_each(|owner| self.withdrawn.lock().remember(*owner, now));
         let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(());
         };
@@ -304,9 +305,9 @@ impl Directory {
         let mut seen = lock.holds.contention(lock.now().uptime);
         seen.at = Some(lock.now().server_time());
         if let Some(socket) = socket {
-            let known = self.places().get(&claim.owner).copied();
+            let known = self.places.lock().get(&claim.owner).copied();
             let (place, before) = lock.join(claim, socket, known)?;
-            let mut places = self.places();
+            let mut places = self.places.lock();
             // R4: dead waiters are removed before the map grows.
             if places.len() == places.capacity() {
                 places.retain(|_, place| place.is_alive(lock.now()));
@@ -317,16 +318,8 @@ impl Directory {
         Ok(seen)
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<OwnerId, Place>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn withdrawn(&self) -> MutexGuard<'_, Withdrawals> {
-        self.withdrawn.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {
-        if !self.withdrawn().contains(claim.owner) {
+        if !self.withdrawn.lock().contains(claim.owner) {
             return Ok(());
         }
         Err(BackendError::withdrawn(BACKEND))

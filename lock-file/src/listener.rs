@@ -2,11 +2,12 @@
 
 use std::future::pending;
 use std::io::ErrorKind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use lock_core::backend::NotificationTransport;
 use lock_core::{BackendError, Outcome};
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 use uuid::Uuid;
 
@@ -26,10 +27,6 @@ impl Listener {
     pub(crate) fn new(sockets: Arc<Sockets>) -> Self {
         Self { sockets, deaf: Mutex::default() }
     }
-
-    fn deaf(&self) -> MutexGuard<'_, Option<Id>> {
-        self.deaf.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
@@ -40,14 +37,14 @@ impl NotificationTransport for Listener {
 
     async fn connect(&self) -> Result<(HearingSocket, Uuid), BackendError> {
         let here = Handle::current().id();
-        if *self.deaf() == Some(here) {
+        if *self.deaf.lock() == Some(here) {
             return pending().await;
         }
         let sockets = self.sockets.clone();
         let bound = blocking(move |_| sockets.bind().map_err(refused)).await?;
         let socket = bound.hear().inspect_err(|error| {
             if error.kind() == ErrorKind::Unsupported {
-                *self.deaf() = Some(here);
+                *self.deaf.lock() = Some(here);
             }
         });
         let socket = socket.map_err(refused)?;

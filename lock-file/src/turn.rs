@@ -6,11 +6,12 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Instant;
 
 use foldhash::HashMap;
 use parking_lot::lock_api::ArcMutexGuard;
+use parking_lot::{Mutex, MutexGuard};
 use parking_lot::{Mutex as FairMutex, RawMutex};
 
 /// The files that threads of this process lock, or wait for. After a fork, the threads of the first process are none
@@ -55,7 +56,7 @@ impl Drop for Turn {
 }
 
 fn files() -> MutexGuard<'static, Option<Files>> {
-    FILES.lock().unwrap_or_else(PoisonError::into_inner)
+    FILES.lock()
 }
 
 #[cfg(test)]

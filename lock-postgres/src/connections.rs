@@ -14,13 +14,14 @@
 //!     └────────────── unread
 //! ```
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use lock_core::LockName;
 use lock_core::backend::{PendingReply, ReplyMonitor};
+use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{ConnectOptions, Error, PgConnection};
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
@@ -205,7 +206,7 @@ impl Connections {
 
     /// Returns an opening that its caller left, or a new one.
     fn opening(&self) -> Opening {
-        let mut left = self.left_opening();
+        let mut left = self.left_opening.lock();
         left.retain(|opening| opening.since.elapsed() < CONNECT_LIMIT);
         if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
     }
@@ -269,10 +270,6 @@ impl Connections {
     /// Closes all idle connections: one connection was silent, or the client ends.
     pub(crate) fn give_up_all(&self) {
         self.idle.clear();
-    }
-
-    fn left_opening(&self) -> MutexGuard<'_, Vec<Opening>> {
-        self.left_opening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -341,7 +338,7 @@ impl Drop for Exchange<'_> {
     /// Ends a request whose caller left without an answer: it changed its mind, or waited too long.
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
-            self.connections.left_opening().push(opening);
+            self.connections.left_opening.lock().push(opening);
         }
         // C21: reads to the end of the answer before the next use, or closes the connection.
         if let Some(connection) = self.connection.take()

@@ -1,8 +1,9 @@
 //! Keeps values for their next use, and closes those that nobody used for a while.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -88,7 +89,7 @@ fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> 
 }
 
 fn lock<T>(kept: &Mutex<Kept<T>>) -> MutexGuard<'_, Kept<T>> {
-    kept.lock().unwrap_or_else(PoisonError::into_inner)
+    kept.lock()
 }
 
 #[cfg(test)]

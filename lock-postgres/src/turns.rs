@@ -1,9 +1,10 @@
 //! Bounds the attempts in progress at one lock.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use lock_core::LockName;
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Lets a few attempts at each lock through at a time, in order of arrival.
@@ -27,7 +28,7 @@ impl Turns {
     }
 
     fn semaphore(&self, name: &LockName) -> Arc<Semaphore> {
-        let mut by_lock = self.by_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_lock = self.by_lock.lock();
         if let Some(known) = by_lock.get(name).and_then(Weak::upgrade) {
             return known;
         }
@@ -67,7 +68,7 @@ mod tests {
         for number in 0..10_000 {
             turns.turn(&name(&number.to_string())).await;
         }
-        let known = turns.by_lock.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let known = turns.by_lock.lock().len();
         assert!(known < 100, "{known} locks are known");
     }
 }

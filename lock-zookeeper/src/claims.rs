@@ -1,13 +1,14 @@
 //! The claims of this client.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{FALLBACK_POLL, WAITER_LIVENESS};
 use lock_core::{
     BackendError, Clock, Contention, FencingToken, LockName, Moment, OwnerId, Slots, SystemClock,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 
 use crate::error::overtaken;
@@ -70,7 +71,7 @@ pub(crate) struct Claims(Mutex<HashMap<OwnerId, Own>>);
 
 impl Claims {
     pub(crate) fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Own>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Notes that a request for the claim, or for its move, is about to be sent on `session`. The claim lasts for this

@@ -1,6 +1,6 @@
 //! Ends claims by deleting their nodes.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
@@ -123,7 +123,7 @@ impl Store {
     async fn mark(&self, session: &Session, owner: OwnerId) -> Result<(), BackendError> {
         let path = self.root.mark(owner);
         let until = SystemClock.now().after(MARK_LASTS);
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner).insert(path.clone(), until);
+        self.marks.lock().insert(path.clone(), until);
         let options = CreateMode::Ephemeral.with_acls(self.acls);
         let made = session.client().create(&path, &[], &options).await;
         match made {
@@ -140,7 +140,7 @@ impl Store {
     pub(crate) async fn delete_old_marks(&self, session: &Session) {
         let now = SystemClock.now();
         let old: Vec<String> = {
-            let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut marks = self.marks.lock();
             marks.extract_if(|_, until| now.has_reached(*until)).map(|(path, _)| path).collect()
         };
         // A mark that stays ends with the session.

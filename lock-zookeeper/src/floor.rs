@@ -15,11 +15,12 @@
 //! and come back. Each transaction that creates a claim writes the floor's data as it was. The transaction fails if the
 //! floor was replaced, and no client replaces a floor that was written since the client looked for claims.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::future::try_join_all;
 use lock_core::{BackendError, FencingToken};
+use parking_lot::Mutex;
 use zookeeper_client::{Acls, CreateMode, Error, MultiWriter};
 
 use crate::error::{BACKEND, overtaken};
@@ -115,18 +116,18 @@ impl Floors {
 
     /// Returns the floor; reads it at the first call.
     pub(crate) async fn get(&self, session: &Session) -> Result<Arc<Floor>, BackendError> {
-        let known = self.current.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = self.current.lock().clone();
         if let Some(floor) = known {
             return Ok(floor);
         }
         let floor = Arc::new(self.read(session).await?);
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(floor.clone());
+        *self.current.lock() = Some(floor.clone());
         Ok(floor)
     }
 
     /// Forgets the floor, so that the next use reads it again.
     pub(crate) fn forget(&self) {
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.current.lock() = None;
     }
 
     /// Reads the floor, and replaces it if that is due.

@@ -1,6 +1,6 @@
 //! The task that ends unrenewed claims, old marks and unused sessions.
 
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -22,7 +22,7 @@ impl Store {
     ///
     /// Safety does not depend on it: no hold is believed in for longer than its TTL.
     pub(crate) fn ensure_kept(self: &Arc<Self>) {
-        let mut keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut keeper = self.keeper.lock();
         if keeper.as_ref().is_none_or(JoinHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {
@@ -31,7 +31,7 @@ impl Store {
     }
 
     fn has_work(&self) -> bool {
-        let has_marks = !self.marks.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        let has_marks = !self.marks.lock().is_empty();
         has_marks || !self.claims.is_empty() || self.sessions.has_idle()
     }
 

@@ -8,12 +8,13 @@
 //! holds whose leases were handed on.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use lock_core::{BackendError, Clock, Moment, Outcome, SystemClock};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
@@ -68,7 +69,7 @@ impl Session {
 
     /// Returns its present connection.
     pub(crate) fn client(&self) -> Client {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.client.lock().clone()
     }
 
     /// Returns the longest TTL of a hold on this session.
@@ -93,10 +94,6 @@ impl Session {
 
     pub(crate) fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Acquire) || self.client().state().is_terminated()
-    }
-
-    fn used(&self) -> MutexGuard<'_, Moment> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -178,7 +175,7 @@ impl Sessions {
     async fn session(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
         let opening = self.opening(lasts);
         let session = opening.get_or_try_init(|| self.connect(lasts)).await?;
-        *session.used() = SystemClock.now();
+        *session.used.lock() = SystemClock.now();
         self.revive(lasts, session).await?;
         Ok(session.clone())
     }
@@ -194,7 +191,7 @@ impl Sessions {
         let revived = self.connection(lasts, Some(session.client().session().clone())).await;
         match revived {
             Ok(client) => {
-                *session.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
+                *session.client.lock() = client;
                 Ok(())
             }
             Err(Error::SessionExpired) => {
@@ -207,7 +204,8 @@ impl Sessions {
 
     /// Gives another connection to each session without one.
     pub(crate) async fn revive_all(&self) {
-        let open: Vec<_> = self.open().iter().map(|(lasts, open)| (*lasts, open.clone())).collect();
+        let open: Vec<_> =
+            self.open.lock().iter().map(|(lasts, open)| (*lasts, open.clone())).collect();
         let revived = open.iter().map(async |(lasts, open)| {
             if let Some(session) = open.get() {
                 // The next look tries again.
@@ -219,7 +217,7 @@ impl Sessions {
 
     /// Returns the open session with this time-out, or starts to open one.
     fn opening(&self, lasts: Duration) -> Opening {
-        let mut open = self.open();
+        let mut open = self.open.lock();
         let opening = open.entry(lasts).or_default();
         if opening.get().is_some_and(|session| session.is_over()) {
             *opening = Opening::default();
@@ -272,7 +270,7 @@ impl Sessions {
     /// Ends the sessions that nobody has used for a while.
     pub(crate) async fn end_idle(&self) {
         let now = SystemClock.now();
-        self.end(|lasts, session| lasts != COMMON && now.since(*session.used()) >= IDLE_LIMIT)
+        self.end(|lasts, session| lasts != COMMON && now.since(*session.used.lock()) >= IDLE_LIMIT)
             .await;
     }
 
@@ -289,7 +287,7 @@ impl Sessions {
             };
             Arc::strong_count(opening) == 1 && opening.get().is_some_and(unused)
         };
-        let ended: Vec<_> = self.open().extract_if(is_ended).collect();
+        let ended: Vec<_> = self.open.lock().extract_if(is_ended).collect();
         for (lasts, opening) in ended {
             let Some(session) = opening.get().map(|session| session.client().session().clone())
             else {
@@ -304,10 +302,6 @@ impl Sessions {
 
     /// Returns true if a session exists that may have to be ended later.
     pub(crate) fn has_idle(&self) -> bool {
-        self.open().keys().any(|lasts| *lasts != COMMON)
-    }
-
-    fn open(&self) -> MutexGuard<'_, HashMap<Duration, Opening>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().keys().any(|lasts| *lasts != COMMON)
     }
 }

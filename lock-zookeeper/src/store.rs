@@ -1,11 +1,12 @@
 //! One ensemble, and the claims of this client in it.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::ServerTime;
 use lock_core::{BackendError, Clock, Contention, FencingToken, LockError, Moment, SystemClock};
+use parking_lot::Mutex;
 use tokio::task::JoinHandle;
 use zookeeper_client::{Acls, CreateMode, Error, Stat};
 
@@ -204,7 +205,7 @@ impl Store {
 /// Ends the task at once, which has only a weak reference.
 impl Drop for Store {
     fn drop(&mut self) {
-        let keeper = self.keeper.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let keeper = self.keeper.get_mut();
         if let Some(keeper) = keeper.take() {
             keeper.abort();
         }

@@ -1,14 +1,15 @@
 //! One attempt to acquire: takes the lock or a place in its queue, or looks again later.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
 use lock_core::{BackendError, Clock, Contention, Kind, Moment, Slots, SystemClock};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::Floor;
 use crate::protocol::requests::{self, ClaimKeys};
 use crate::protocol::standing::{Standing, first_slots};
@@ -31,7 +32,7 @@ pub(crate) struct Try<'a> {
     pub(crate) floor: Floor,
 }
 
-impl Cluster {
+impl EtcdBackend {
     /// Makes one attempt: a claim with a place in the queue looks again, any other enters.
     pub(crate) async fn attempt(
         &self,

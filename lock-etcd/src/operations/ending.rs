@@ -4,14 +4,14 @@ use futures_util::future::join_all;
 use lock_core::backend::{Release, evicted};
 use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::last_of_claim;
 use crate::protocol::requests;
 use crate::protocol::view::{deleted, unless_retired};
 use crate::wire::error::overtaken;
 
-impl Cluster {
-    pub(crate) async fn release(
+impl EtcdBackend {
+    pub(crate) async fn end(
         &self,
         name: &LockName,
         owner: OwnerId,
@@ -41,7 +41,7 @@ impl Cluster {
         Ok(deleted.flatten().is_some())
     }
 
-    pub(crate) async fn withdraw(
+    pub(crate) async fn withdraw_one(
         &self,
         name: &LockName,
         owner: OwnerId,
@@ -75,7 +75,7 @@ impl Cluster {
     }
 
     /// Deletes the keys of holders. A lease stays if it may carry other keys.
-    pub(crate) async fn evict(
+    pub(crate) async fn evict_holders(
         &self,
         name: &LockName,
         whom: &Whom,

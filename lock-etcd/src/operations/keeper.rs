@@ -1,12 +1,13 @@
 //! The task that maintains the sessions of a client and the claims on them.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::{BackendError, Clock, Moment, SystemClock};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -82,7 +83,7 @@ impl Keeper {
 
     /// Starts the task, or starts it again if it or its runtime has ended.
     pub(crate) fn ensure_running(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished)
             && let Ok(runtime) = Handle::try_current()
         {

@@ -4,12 +4,17 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use etcd_client::{Client, GetOptions};
 use futures_util::stream::{self, StreamExt};
-use lock_core::{BackendError, Holder, Kind, LockName, LockState, OwnerId};
+use lock_core::backend::Changes;
+use lock_core::{
+    BackendError, Finding, Holder, Kind, LockAdmin, LockName, LockState, OwnerId, Whom,
+};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
+use crate::operations::doctor;
 use crate::protocol::floor::Floor;
 use crate::protocol::requests;
 use crate::protocol::standing::holders;
@@ -28,13 +33,38 @@ pub(crate) struct Left {
     floor: Option<Floor>,
 }
 
-impl Cluster {
-    pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+#[async_trait]
+impl LockAdmin for EtcdBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let claims = self.claims_on(name).await?;
         let left = self.left_of_all(&claims.holders).await?;
         self.state(name.clone(), &claims, &left)
     }
 
+    fn changes(&self, name: &LockName) -> Option<Changes> {
+        Some(self.watches.changes(&self.root.claims(name)))
+    }
+
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let claims = self.claims_of(self.root.starting_with(prefix)).await?.into_iter();
+        let claims = claims.map(|(name, claims)| (name, ClaimsOnLock::of(claims)));
+        // Nobody holds a lock whose first claim has no slots yet.
+        let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
+        let held: Vec<_> = held.collect();
+        let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await?;
+        held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect()
+    }
+
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.evict_holders(name, whom).await
+    }
+
+    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        doctor::examine(self).await
+    }
+}
+
+impl EtcdBackend {
     /// Reads the holders of a lock, and the number of claims on it.
     pub(crate) async fn claims_on(&self, name: &LockName) -> Result<ClaimsOnLock, BackendError> {
         let (first, count) = self.first(name).await?;
@@ -76,10 +106,7 @@ impl Cluster {
 
     /// Returns the first of the claims on a lock, and their number.
     async fn first(&self, name: &LockName) -> Result<(Option<StoredClaim>, u64), BackendError> {
-        let range = self.root.claims(name);
-        let get =
-            |mut client: Client| async move { client.get(range, Some(requests::first())).await };
-        let found = self.server.on_store(get).await?;
+        let found = self.server.get(self.root.claims(name), requests::first()).await?;
         let first = found.kvs().first().map(StoredClaim::of);
         Ok((first, u64::try_from(found.count()).unwrap_or(0)))
     }
@@ -124,21 +151,6 @@ impl Cluster {
         Some(Duration::from_secs(seconds.saturating_add(1).max(0).unsigned_abs()))
     }
 
-    /// Returns the locks whose names start with `start`, sorted by name.
-    pub(crate) async fn list_held(
-        &self,
-        start: &str,
-        limit: usize,
-    ) -> Result<Vec<LockState>, BackendError> {
-        let claims = self.claims_of(self.root.starting_with(start)).await?.into_iter();
-        let claims = claims.map(|(name, claims)| (name, ClaimsOnLock::of(claims)));
-        // Nobody holds a lock whose first claim has no slots yet.
-        let held = claims.filter(|(_, claims)| !claims.holders.is_empty()).take(limit);
-        let held: Vec<_> = held.collect();
-        let left = self.left_of_all(held.iter().flat_map(|(_, claims)| &claims.holders)).await?;
-        held.into_iter().map(|(name, claims)| self.state(name, &claims, &left)).collect()
-    }
-
     /// Returns all claims whose keys start with `range`, page by page, in the order of their keys.
     async fn claims_of(
         &self,
@@ -149,9 +161,7 @@ impl Cluster {
         let (mut from, mut found) = (range, BTreeMap::<LockName, Vec<StoredClaim>>::new());
         loop {
             let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE);
-            let key = from.clone();
-            let get = |mut client: Client| async move { client.get(key, Some(options)).await };
-            let page = self.server.on_store(get).await?;
+            let page = self.server.get(&*from, options).await?;
             for pair in page.kvs() {
                 let entry = StoredClaim::of(pair);
                 // Skips keys outside of all locks, and names that no lock can have.

@@ -1,7 +1,8 @@
 //! Operations in a cluster: attempts, renewals, endings, runs and listings.
 
 pub(crate) mod attempt;
-pub(crate) mod cluster;
+pub(crate) mod backend;
+mod doctor;
 pub(crate) mod ending;
 pub(crate) mod keeper;
 pub(crate) mod listing;

@@ -12,7 +12,7 @@ use lock_core::backend::{Extension, Renewal};
 use lock_core::{BackendError, Clock, Moment, OwnerId, SystemClock};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::protocol::requests;
 use crate::protocol::view::{entries, unless_retired};
 use crate::sessions::session::Session;
@@ -33,8 +33,8 @@ struct Hold<'a> {
     session: Option<Arc<Session>>,
 }
 
-impl Cluster {
-    pub(crate) async fn extend(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
+impl EtcdBackend {
+    pub(crate) async fn renew(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let asked = SystemClock.now();
         self.keeper.ensure_running();
         let mut answers: HashMap<OwnerId, ExtensionResult> = HashMap::new();
@@ -161,7 +161,7 @@ impl Cluster {
     }
 }
 
-impl Cluster {
+impl EtcdBackend {
     /// Returns true if the lease of a key lasts longer than its session would after a renewal: then the key stays
     /// (C10). It may be the lease of another client that made the hold last longer (C41), or of an extension that
     /// overtook this one.
@@ -199,14 +199,14 @@ mod tests {
     async fn c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so() {
         let endpoints = vec!["127.0.0.1:1".to_owned()];
         let root = Root::new("/root").expect("a root");
-        let cluster = Cluster::new(Target { endpoints, options: ConnectOptions::new(), root });
+        let cluster = EtcdBackend::new(Target { endpoints, options: ConnectOptions::new(), root });
         let claim = LockRequest::new("a").claim().expect("a good claim");
         let lease = format!("lease1:{}:7:30000:a", claim.owner.expose());
         let renewal = Renewal::new(&Lease::import(&lease).expect("a lease"), claim.ttl);
         cluster.claims.begin(&claim);
         let later = SystemClock.now().after(Duration::from_secs(3600));
         let _deletion = cluster.claims.expired(later);
-        let answers = cluster.extend(&[renewal]).await;
+        let answers = cluster.renew(&[renewal]).await;
         assert!(matches!(answers[..], [Err(_)]), "{answers:?}");
     }
 }

@@ -10,12 +10,13 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use etcd_client::{Client, DeleteOptions, GetOptions, KeyValue, Txn};
-use lock_core::backend::{Record, Recording, Release};
+use lock_core::backend::{Record, Recording, RecordsRuns, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::protocol::requests;
 use crate::protocol::view::{only, replaced, unless_retired};
 use crate::sessions::key_lease::KeyLease;
@@ -24,9 +25,10 @@ use crate::sessions::session::Session;
 use crate::wire::answer::Answer;
 use crate::wire::error::not_understood;
 
-impl Cluster {
+#[async_trait]
+impl RecordsRuns for EtcdBackend {
     /// Leaves the hold of `owner` to nobody, for `delay` (C41).
-    pub(crate) async fn release_after(
+    async fn release_after(
         &self,
         name: &LockName,
         owner: OwnerId,
@@ -34,8 +36,7 @@ impl Cluster {
     ) -> Result<Release, BackendError> {
         self.waiters.forget(owner);
         let Some(key) = self.key_of(name, owner).await? else { return Ok(Release::NotHeld) };
-        let get = |mut client: Client| async move { client.get(&*key, None).await };
-        let held = only(&self.server.on_store(get).await?);
+        let held = only(&self.server.get(key.as_bytes(), None).await?);
         let Some(held) = held.filter(|held| held.value.owner == Some(owner)) else {
             self.claims.forget(owner, &self.root.claims(name));
             return Ok(Release::NotHeld);
@@ -55,7 +56,7 @@ impl Cluster {
     }
 
     /// Records a successful run, if its hold is still valid (C42).
-    pub(crate) async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
+    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let Some(own) = self.key_of(&record.name, record.owner).await? else {
             return Ok(Recording::Lost);
         };
@@ -72,15 +73,13 @@ impl Cluster {
         Ok(Recording::Recorded)
     }
 
-    pub(crate) async fn recorded(
+    async fn recorded(
         &self,
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
         let run = self.root.run(name, occurrence);
-        let key = run.clone();
-        let get = |mut client: Client| async move { client.get(key, None).await };
-        let found = self.server.on_store(get).await?;
+        let found = self.server.get(&*run, None).await?;
         let Some(record) = found.kvs().first() else { return Ok(None) };
         let remedy = "the run may then run again";
         token_in(record)
@@ -89,11 +88,9 @@ impl Cluster {
     }
 
     /// Returns the runs of a lock. A record that is not understood is not ours, and is skipped.
-    pub(crate) async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let prefix = self.root.runs(name);
+    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         let options = GetOptions::new().with_prefix();
-        let get = |mut client: Client| async move { client.get(prefix, Some(options)).await };
-        let found = self.server.on_store(get).await?;
+        let found = self.server.get(self.root.runs(name), options).await?;
         let run = |record: &KeyValue| {
             Some(RecordedRun::new(self.root.occurrence(name, record.key())?, token_in(record)?))
         };
@@ -101,11 +98,7 @@ impl Cluster {
     }
 
     /// Removes the record of a run, and its lease.
-    pub(crate) async fn forget(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<bool, BackendError> {
+    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
         let key = self.root.run(name, occurrence);
         let options = Some(DeleteOptions::new().with_prev_key());
         let delete = |mut client: Client| async move { client.delete(key, options).await };
@@ -113,7 +106,9 @@ impl Cluster {
         self.end_lease_of(deleted.prev_kvs().first()).await;
         Ok(deleted.deleted() > 0)
     }
+}
 
+impl EtcdBackend {
     /// Carries out a transaction of `owner` that puts a key on a new lease, which lasts for at least `span` from now.
     /// Returns the former state of the key; `None` if the transaction did not succeed.
     async fn on_own_lease(

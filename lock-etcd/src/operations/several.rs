@@ -1,11 +1,12 @@
 //! C39: several locks by one transaction.
 
-use lock_core::backend::{Claim, Grant};
+use async_trait::async_trait;
+use lock_core::backend::{AcquiresSeveral, Claim, Grant};
 use lock_core::{BackendError, Outcome};
 
 use crate::layout::stored_claim::StoredClaim;
 use crate::operations::attempt::Try;
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::protocol::requests;
 use crate::protocol::standing::first_slots;
 use crate::protocol::view::entries;
@@ -16,12 +17,9 @@ use crate::wire::error::unreadable;
 /// for the floor.
 const AT_ONCE: usize = 60;
 
-impl Cluster {
-    /// Acquires the locks at the front of `claims` on which nobody has a claim.
-    pub(crate) async fn take_while_free(
-        &self,
-        claims: &[Claim],
-    ) -> Result<Vec<Grant>, BackendError> {
+#[async_trait]
+impl AcquiresSeveral for EtcdBackend {
+    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
         let mut grants = Vec::new();
         for some in claims.chunks(AT_ONCE) {
             let taken = match self.take_front(some).await {
@@ -37,7 +35,9 @@ impl Cluster {
         }
         Ok(grants)
     }
+}
 
+impl EtcdBackend {
     /// Acquires all locks by one transaction, if nobody has a claim on any of them. Otherwise its answer shows how
     /// many at the front are free, and a second transaction acquires those.
     async fn take_front(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {

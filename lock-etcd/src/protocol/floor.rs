@@ -17,12 +17,13 @@
 //! the store and come back. Each transaction that grants compares the key with the version that was read. If the
 //! key is missing, or was written in another cluster (a backup was restored), a client writes a later floor.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
 use lock_core::backend::TokenRange;
 use lock_core::{BackendError, FencingToken};
+use parking_lot::Mutex;
 use tokio::sync::OnceCell;
 
 use crate::layout::keys::Root;
@@ -73,7 +74,7 @@ impl Floors {
 
     /// Returns the floor; reads it at the first call, and raises it then if it is behind the clock.
     pub(crate) async fn get(&self) -> Result<Floor, BackendError> {
-        let current = self.current().clone();
+        let current = self.current.lock().clone();
         let read = || async {
             let floor = Box::pin(self.read(true)).await?;
             self.note(floor)?;
@@ -84,7 +85,7 @@ impl Floors {
 
     /// Forgets the floor, so that the next use reads it again.
     pub(crate) fn forget(&self) {
-        *self.current() = Arc::default();
+        *self.current.lock() = Arc::default();
     }
 
     /// Reads the floor for an observer, and does not raise it: a claim that the observer has read may have ended since,
@@ -111,7 +112,7 @@ impl Floors {
 
     /// Returns the floor under which a token was granted. A floor is above all tokens of the floors before it.
     fn of(&self, token: FencingToken) -> Option<Floor> {
-        self.seen().iter().rev().find(|floor| floor.time <= token.get()).copied()
+        self.seen.lock().iter().rev().find(|floor| floor.time <= token.get()).copied()
     }
 
     /// Makes `txn` conditional on the floor that was read.
@@ -195,7 +196,7 @@ impl Floors {
 
     /// Stores a floor that was read.
     fn note(&self, floor: Floor) -> Result<(), BackendError> {
-        let mut seen = self.seen();
+        let mut seen = self.seen.lock();
         match seen.last() {
             Some(last) if last.time > floor.time => Err(refusal("the floor of tokens has fallen")),
             Some(last) if last.time == floor.time => Ok(()),
@@ -204,14 +205,6 @@ impl Floors {
                 Ok(())
             }
         }
-    }
-
-    fn current(&self) -> MutexGuard<'_, Arc<OnceCell<Floor>>> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn seen(&self) -> MutexGuard<'_, Vec<Floor>> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

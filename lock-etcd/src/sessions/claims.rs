@@ -6,11 +6,12 @@
 
 use std::collections::{HashMap, HashSet};
 use std::process;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::{BackendError, Clock, Moment, Outcome, OwnerId, SystemClock, Ttl};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::layout::keys::Root;
 use crate::layout::seats::Seats;
@@ -322,7 +323,7 @@ impl Claims {
 
     /// After a fork the new process knows nothing: claims, sessions and keys belong to the first one.
     fn known(&self) -> MutexGuard<'_, Known> {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.known.lock();
         if known.process != process::id() {
             *known = Known::default();
         }

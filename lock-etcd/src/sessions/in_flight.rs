@@ -1,9 +1,9 @@
 //! One request for all tasks that ask for the same at the same time.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::{BoxFuture, FutureExt, Shared, WeakShared};
+use parking_lot::Mutex;
 
 /// Time after the sending in which a request serves all callers. A request that is older may never have an answer, so
 /// a later caller sends another.
@@ -27,7 +27,7 @@ impl<T: Clone> InFlight<T> {
         &self,
         send: impl FnOnce() -> BoxFuture<'static, T>,
     ) -> Shared<BoxFuture<'static, T>> {
-        let mut slot = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slot = self.0.lock();
         let fresh = slot.as_ref().filter(|(sent, _)| sent.elapsed() < SHARED_FOR);
         // An answer that has already come may be older than this question.
         let in_flight = fresh.and_then(|(_, request)| request.upgrade());

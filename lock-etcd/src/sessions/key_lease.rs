@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use etcd_client::Client;
 use lock_core::{BackendError, OwnerId};
 
 use crate::sessions::claims::Claims;
@@ -61,9 +60,7 @@ impl KeyLease {
 
     /// Ends the lease, unless its key is on it.
     pub(crate) async fn end(self, server: &Server) -> Result<(), BackendError> {
-        let key = self.key.clone();
-        let get = |mut client: Client| async move { client.get(key, None).await };
-        let found = server.on_store(get).await?;
+        let found = server.get(&*self.key, None).await?;
         if found.kvs().first().is_none_or(|found| found.lease() != self.id) {
             revoke(server, self.id).await?;
         }

@@ -1,9 +1,10 @@
 //! The lease on which this client leaves the marks of withdrawn claims.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, Clock, SystemClock};
+use parking_lot::Mutex;
 
 use crate::sessions::session::Session;
 use crate::wire::server::Server;
@@ -25,7 +26,7 @@ impl Marks {
     }
 
     fn current(&self, server: &Arc<Server>) -> Arc<Session> {
-        let mut current = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.0.lock();
         let now = SystemClock.now();
         let is_worn = |session: &Session| {
             session.is_gone() || session.is_open() && session.left(now) < WITHDRAWAL_REMEMBERED

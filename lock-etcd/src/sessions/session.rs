@@ -8,12 +8,13 @@
 //!                 gone: its keys are, too          revoked
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, LeaseGrantOptions, LeaseTimeToLiveOptions, LeaseTimeToLiveResponse};
 use futures_util::future::FutureExt;
 use lock_core::{BackendError, Clock, Moment, SystemClock};
+use parking_lot::Mutex;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use tokio::sync::OnceCell;
@@ -74,12 +75,12 @@ impl Session {
 
     /// Returns true if the server has ended the lease: no key can be written on it.
     pub(crate) fn is_gone(&self) -> bool {
-        self.state().is_gone
+        self.state.lock().is_gone
     }
 
     /// Returns the least time for which the server keeps the lease, counted from `now`.
     pub(crate) fn left(&self, now: Moment) -> Duration {
-        let confirmed = self.state().confirmed;
+        let confirmed = self.state.lock().confirmed;
         let granted = self.granted.get().copied().unwrap_or(self.ttl());
         confirmed.map_or(Duration::ZERO, |at| now.until(at.after(granted)))
     }
@@ -140,7 +141,7 @@ impl Session {
                 Ok(())
             }
             Ok(Ok(false)) => {
-                self.state().is_gone = true;
+                self.state.lock().is_gone = true;
                 Err(lease_gone())
             }
             Ok(Err(error)) => Err(error),
@@ -161,19 +162,15 @@ impl Session {
     /// Ends the lease, and with it all keys on it.
     pub(crate) async fn revoke(&self) -> Result<(), BackendError> {
         revoke(&self.server, self.id).await?;
-        self.state().is_gone = true;
+        self.state.lock().is_gone = true;
         Ok(())
     }
 
     fn confirm(&self, asked: Moment) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         // Answers may overtake each other.
         let is_later = state.confirmed.is_none_or(|confirmed| asked.has_reached(confirmed));
         state.confirmed = if is_later { Some(asked) } else { state.confirmed };
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -25,7 +25,6 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use etcd_client::Client;
 use lock_core::backend::Admission;
 use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
 use tokio::time::{sleep, timeout};
@@ -109,8 +108,7 @@ impl Turn {
     /// are removed.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
         let (range, options) = requests::front(&self.place.keys, self.place.revision);
-        let get = |mut client: Client| async move { client.get(range, Some(options)).await };
-        let found = self.server.on_store(get).await?;
+        let found = self.server.get(range, options).await?;
         let front: Vec<_> = found.kvs().iter().map(StoredClaim::of).collect();
         if front.len() < FRONT {
             let mut ahead = self.place.ahead();

@@ -18,8 +18,8 @@
 //! its slots if they are free.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all, select_all, try_join_all};
@@ -27,6 +27,7 @@ use lock_core::backend::{FALLBACK_POLL, Grant, ServerTime, WaiterHandle};
 use lock_core::{
     BackendError, Clock, Contention, FencingToken, Kind, Label, Moment, OwnerId, SystemClock,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -108,7 +109,7 @@ impl Waiters {
 
     /// Returns the place of a claim, and true if its task watches the claims before it.
     pub(crate) fn place(&self, owner: OwnerId) -> Option<(Arc<Place>, bool)> {
-        let waiting = self.waiting();
+        let waiting = self.waiting.lock();
         let (place, task) = waiting.get(&owner)?;
         let is_watching = place.is_watching.load(Ordering::Acquire) && !task.0.is_finished();
         Some((place.clone(), is_watching))
@@ -134,7 +135,7 @@ impl Waiters {
                 Ok(None) | Err(_) => place.waiter.try_again(),
             }
         });
-        let mut waiting = self.waiting();
+        let mut waiting = self.waiting.lock();
         if waiting.len() == waiting.capacity() {
             waiting.retain(|_, (_, task)| !task.0.is_finished());
         }
@@ -154,7 +155,7 @@ impl Waiters {
             // A claim that waits for permits must look at more than the claim before it.
             is_watching && !matches!(place.kind, Kind::OneOf(_))
         };
-        let places: Vec<_> = self.waiting().values().map(|(place, _)| place.clone()).collect();
+        let places: Vec<_> = self.waiting.lock().values().map(|(place, _)| place.clone()).collect();
         let places: Vec<_> = places.into_iter().filter(|place| watched(place)).collect();
         try_join_all(places.chunks(AT_ONCE).map(|some| self.look_at(some))).await.map(drop)
     }
@@ -171,23 +172,19 @@ impl Waiters {
 
     /// Stops waking the claim.
     pub(crate) fn forget(&self, owner: OwnerId) {
-        self.waiting().remove(&owner);
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<OwnerId, (Arc<Place>, Task)>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().remove(&owner);
     }
 }
 
 impl Place {
     /// Returns the claims before it, as far as they are known.
     pub(crate) fn ahead(&self) -> MutexGuard<'_, Ahead> {
-        self.ahead.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ahead.lock()
     }
 
     /// Returns the time of the waiter's last question, and that of the server's answer.
     pub(crate) fn answered(&self) -> MutexGuard<'_, (Moment, ServerTime)> {
-        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answered.lock()
     }
 
     /// Returns the keys that show if it still waits: its own, that of the claim before it, and the farthest known
@@ -224,7 +221,7 @@ impl Place {
 
     /// Returns the result of the last look.
     pub(crate) fn seen(&self) -> MutexGuard<'_, LastLook> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seen.lock()
     }
 
     /// Describes the holder to the waiter.

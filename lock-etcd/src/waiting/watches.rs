@@ -7,7 +7,7 @@
 mod registry;
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use futures_util::future::FutureExt;
 use futures_util::stream;
 use lock_core::BackendError;
 use lock_core::backend::Changes;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -90,13 +91,13 @@ impl Watch {
     }
 
     fn is_now(&self, is_so: impl Fn(&Watched) -> bool) -> bool {
-        self.shared.registry().watched.get(&self.id).is_some_and(is_so)
+        self.shared.registry.lock().watched.get(&self.id).is_some_and(is_so)
     }
 
     /// Waits for the expected state, and marks its events as seen.
     fn seen<T>(&self, look: impl Fn(&Watched) -> Option<T>) -> impl Future<Output = T> {
         poll_fn(move |cx| {
-            let mut registry = self.shared.registry();
+            let mut registry = self.shared.registry.lock();
             let Some(watched) = registry.watched.get_mut(&self.id) else { return Poll::Pending };
             let Some(found) = look(watched) else {
                 watched.watcher = Some(cx.waker().clone());
@@ -110,7 +111,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.shared.registry().close(self.id);
+        self.shared.registry.lock().close(self.id);
         self.shared.changed.notify_one();
     }
 }
@@ -167,13 +168,13 @@ impl Watches {
     fn open(&self, target: Target) -> Watch {
         self.ensure_running();
         let key = target.key().clone();
-        let id = self.shared.registry().open(target);
+        let id = self.shared.registry.lock().open(target);
         self.shared.changed.notify_one();
         Watch { shared: self.shared.clone(), id, key, opened: 0 }
     }
 
     fn ensure_running(&self) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         if task.as_ref().is_none_or(JoinHandle::is_finished) {
             *task = Some(tokio::spawn(self.shared.clone().run()));
         }
@@ -182,7 +183,7 @@ impl Watches {
 
 impl Drop for Watches {
     fn drop(&mut self) {
-        if let Some(task) = self.task.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(task) = self.task.get_mut() {
             task.abort();
         }
     }
@@ -194,9 +195,8 @@ impl Shared {
     async fn lacks(&self, key: &str, revision: i64) -> bool {
         let (link, server) = (self.server.link(), self.server.clone());
         let alone = async {
-            let options = Some(GetOptions::new().with_keys_only());
-            let get = |mut client: Client| async move { client.get(key, options).await };
-            let found = self.server.on_store(get).boxed().await?;
+            let options = GetOptions::new().with_keys_only();
+            let found = self.server.get(key, options).boxed().await?;
             Ok(only(&found).map(|claim| claim.revision))
         };
         let together = |keys| async move { made_in(&server, keys).await }.boxed();
@@ -209,8 +209,8 @@ impl Shared {
     /// Keeps a stream open, for ever.
     async fn run(self: Arc<Self>) {
         loop {
-            self.registry().reopen();
-            while self.registry().requests.is_empty() {
+            self.registry.lock().reopen();
+            while self.registry.lock().requests.is_empty() {
                 self.changed.notified().await;
             }
             let link = self.server.link();
@@ -242,9 +242,9 @@ impl Shared {
         &self,
         mut client: Client,
     ) -> Result<Option<(WatchRequestSender, WatchResponseStream)>, Error> {
-        let Some((id, target)) = self.registry().first() else { return Ok(None) };
+        let Some((id, target)) = self.registry.lock().first() else { return Ok(None) };
         let stream = client.watch(&**target.key(), Some(target.options(id))).await?;
-        self.registry().sent(Request::Open(id));
+        self.registry.lock().sent(Request::Open(id));
         Ok(Some(stream.split()))
     }
 
@@ -255,24 +255,20 @@ impl Shared {
         mut responses: WatchResponseStream,
     ) -> End {
         loop {
-            let next = self.registry().next();
+            let next = self.registry.lock().next();
             tokio::select! {
                 response = responses.message() => match response {
-                    Ok(Some(response)) if self.registry().is_refusal(&response) => return End::Refused,
-                    Ok(Some(response)) => self.registry().read(&response),
+                    Ok(Some(response)) if self.registry.lock().is_refusal(&response) => return End::Refused,
+                    Ok(Some(response)) => self.registry.lock().read(&response),
                     Ok(None) | Err(_) => return End::Broken,
                 },
                 sent = send(&mut sender, next.clone()), if next.is_some() => {
                     let (Ok(()), Some((request, _))) = (sent, next) else { return End::Broken };
-                    self.registry().sent(request);
+                    self.registry.lock().sent(request);
                 }
                 () = self.changed.notified(), if next.is_none() => {}
             }
         }
-    }
-
-    fn registry(&self) -> MutexGuard<'_, Registry> {
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,13 +8,14 @@
 //! Each client draws its preferred member, so that the clients are spread over all of them. It returns to that member
 //! when it answers again.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use etcd_client::{Client, ConnectOptions, Error, GetOptions, GetResponse, Txn, TxnOp};
 use futures_util::future::FutureExt;
 use lock_core::BackendError;
 use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
+use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
@@ -90,6 +91,16 @@ impl Server {
         Answer::of(&self.on_store(|mut client| async move { client.txn(txn).await }).await?)
     }
 
+    /// Reads keys.
+    pub(crate) async fn get(
+        &self,
+        key: impl Into<Vec<u8>>,
+        options: impl Into<Option<GetOptions>>,
+    ) -> Result<GetResponse, BackendError> {
+        let (key, options) = (key.into(), options.into());
+        self.on_store(|mut client| async move { client.get(key, options).await }).await
+    }
+
     /// Writes on the keys that start with `lock`, together with writes of others for other locks at the same time.
     ///
     /// A small write costs mostly its request and its way through the cluster's log. As a part of one transaction,
@@ -155,9 +166,8 @@ impl Server {
     pub(crate) async fn first_answer(&self, key: &str) -> Result<(), BackendError> {
         let mut tries = self.members();
         loop {
-            let options = Some(GetOptions::new().with_count_only().with_serializable());
-            let get = |mut client: Client| async move { client.get(key, options).await };
-            let answer = timeout(FIRST_LIMIT, self.on_store(get)).await;
+            let options = GetOptions::new().with_count_only().with_serializable();
+            let answer = timeout(FIRST_LIMIT, self.get(key, options)).await;
             tries -= 1;
             match answer {
                 Ok(Ok(_)) => return Ok(()),
@@ -193,7 +203,7 @@ impl Server {
 
     /// Returns the connection in use.
     pub(crate) fn link(&self) -> Arc<Link> {
-        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.current.lock().clone()
     }
 
     /// Returns the client of a connection, which is made and logged in when it is first needed.
@@ -219,7 +229,7 @@ impl Server {
 
     /// Replaces a connection by another, unless an earlier call has replaced it already.
     fn turn(&self, from: &Arc<Link>, to: Link) {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.current.lock();
         if Arc::ptr_eq(&current, from) {
             *current = Arc::new(to);
             from.retired.send_replace(true);

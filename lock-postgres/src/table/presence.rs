@@ -5,11 +5,12 @@
 //! for [`SILENCE`]: before anybody else is let in (P2).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::WAITER_LIVENESS;
 use lock_core::{BackendError, LostReason, Outcome, OwnerId, Ttl};
+use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgListener};
 use sqlx::{AssertSqlSafe, Connection, Error, Executor};
 use tokio::sync::watch;
@@ -83,7 +84,7 @@ impl Presence {
     /// Forgets an owner that holds nothing any more.
     pub(super) fn forget(&self, owner: OwnerId) {
         if let Some(session) = self.current.borrow().as_ref() {
-            session.owners().remove(&owner);
+            session.owners.lock().remove(&owner);
         }
     }
 
@@ -93,7 +94,8 @@ impl Presence {
         owner: OwnerId,
     ) -> impl Future<Output = LostReason> + Send + use<> + 'static {
         let mut current = self.current.clone();
-        let session = current.borrow().clone().filter(|open| open.owners().contains_key(&owner));
+        let session =
+            current.borrow().clone().filter(|open| open.owners.lock().contains_key(&owner));
         async move {
             if let Some(session) = session {
                 _ = current.wait_for(|open| !is(open.as_ref(), &session)).await;
@@ -113,17 +115,13 @@ impl Session {
     /// Notes that a hold of this owner ends with the session. Call it before the request, since a grant may be
     /// pushed before the answer arrives.
     pub(super) fn bind(&self, owner: OwnerId, ttl: Ttl) {
-        let (now, mut owners) = (Instant::now(), self.owners());
+        let (now, mut owners) = (Instant::now(), self.owners.lock());
         // R4: removes expired owners before the map grows.
         if owners.len() == owners.capacity() {
             owners.retain(|_, ends_at| *ends_at > now);
         }
         // The hold of a waiter with a short TTL is pushed later than its TTL after the last request.
         owners.insert(owner, now + ttl.as_duration().max(WAITER_LIVENESS));
-    }
-
-    fn owners(&self) -> MutexGuard<'_, HashMap<OwnerId, Instant>> {
-        self.owners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,11 +16,12 @@
 //! attempt stays stale for ever: no mark is needed. The next attempt needs a greater ballot.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::WITHDRAWAL_REMEMBERED;
 use lock_core::{BackendError, FencingToken, OwnerId};
+use parking_lot::Mutex;
 
 use super::BACKEND;
 
@@ -51,7 +52,7 @@ impl Ballots {
     /// Returns the ballot of the next attempt of a claim: the last one while it may still be granted. Otherwise it is
     /// the time, but greater than the last one and than `seen`.
     pub(super) fn propose(&self, owner: OwnerId, seen: u64) -> Result<FencingToken, BackendError> {
-        let mut entries = self.lock();
+        let mut entries = self.by_owner.lock();
         let last = match entries.get(&owner) {
             // C19: no more requests of it are sent.
             Some(Entry { stage: Stage::Withdrawn, .. }) => {
@@ -71,7 +72,7 @@ impl Ballots {
 
     /// Notes that the attempt with the last ballot failed, and is given back.
     pub(super) fn fail(&self, owner: OwnerId) {
-        if let Some(entry) = self.lock().get_mut(&owner)
+        if let Some(entry) = self.by_owner.lock().get_mut(&owner)
             && entry.stage == Stage::Open
         {
             entry.stage = Stage::Failed;
@@ -80,7 +81,7 @@ impl Ballots {
 
     /// Notes that the claim holds the lock with `ballot`, as far as this client knows.
     pub(super) fn remember(&self, owner: OwnerId, ballot: FencingToken) {
-        let mut entries = self.lock();
+        let mut entries = self.by_owner.lock();
         if !entries.contains_key(&owner) {
             put(&mut entries, owner, Some(ballot), Stage::Open);
         }
@@ -88,7 +89,7 @@ impl Ballots {
 
     /// Returns true if votes for `ballot` may still be asked for.
     pub(super) fn is_open(&self, owner: OwnerId, ballot: FencingToken) -> bool {
-        let entries = self.lock();
+        let entries = self.by_owner.lock();
         entries
             .get(&owner)
             .is_some_and(|entry| entry.stage == Stage::Open && entry.ballot == Some(ballot))
@@ -96,12 +97,12 @@ impl Ballots {
 
     /// Returns the last ballot of a claim, if this client knows one.
     pub(super) fn last(&self, owner: OwnerId) -> Option<FencingToken> {
-        self.lock().get(&owner).and_then(|entry| entry.ballot)
+        self.by_owner.lock().get(&owner).and_then(|entry| entry.ballot)
     }
 
     /// Notes that no voter keeps anything of the claim.
     pub(super) fn forget(&self, owner: OwnerId) {
-        let mut entries = self.lock();
+        let mut entries = self.by_owner.lock();
         if entries.get(&owner).is_some_and(|entry| entry.stage != Stage::Withdrawn) {
             entries.remove(&owner);
         }
@@ -109,14 +110,10 @@ impl Ballots {
 
     /// Notes that the claim is withdrawn. Returns its last ballot, if this client knows one.
     pub(super) fn withdraw(&self, owner: OwnerId) -> Option<FencingToken> {
-        let mut entries = self.lock();
+        let mut entries = self.by_owner.lock();
         let last = entries.get(&owner).and_then(|entry| entry.ballot);
         put(&mut entries, owner, last, Stage::Withdrawn);
         last
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<OwnerId, Entry>> {
-        self.by_owner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -189,14 +186,14 @@ mod tests {
         let ballots = Ballots::default();
         let add = || ballots.propose(OwnerId::random(), 0).expect("a ballot");
         add();
-        let capacity = ballots.lock().capacity();
-        while ballots.lock().len() < capacity {
+        let capacity = ballots.by_owner.lock().capacity();
+        while ballots.by_owner.lock().len() < capacity {
             add();
         }
-        for entry in ballots.lock().values_mut() {
+        for entry in ballots.by_owner.lock().values_mut() {
             entry.last_used -= WITHDRAWAL_REMEMBERED;
         }
         add();
-        assert_eq!(ballots.lock().len(), 1);
+        assert_eq!(ballots.by_owner.lock().len(), 1);
     }
 }

@@ -1,10 +1,11 @@
 //! One question to all voters at once.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::BackendError;
+use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
 use super::majority::Answers;
@@ -56,7 +57,7 @@ pub(super) struct Background(Mutex<JoinSet<()>>);
 
 impl Background {
     pub(super) fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut tasks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tasks = self.0.lock();
         while tasks.try_join_next().is_some() {}
         tasks.spawn(work);
     }

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
 use lock_core::{BackendError, Clock, FencingToken, LockName, OwnerId, SystemClock};
+use parking_lot::Mutex;
 use redis::{Client, ToRedisArgs, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
@@ -153,7 +154,7 @@ impl Voter {
     }
 
     fn owe(&self, what: Arc<GivingBack>) {
-        let mut owed = self.owed();
+        let mut owed = self.owed.lock();
         if owed.len() >= OWED_MOST {
             owed.pop_front();
         }
@@ -165,7 +166,7 @@ impl Voter {
     }
 
     pub(super) fn is_owed(&self) -> bool {
-        !self.owed().is_empty()
+        !self.owed.lock().is_empty()
     }
 
     /// Sends the owed requests once the voter answers again (C19), unless another task does so. A request that fails
@@ -187,12 +188,12 @@ impl Voter {
     }
 
     fn next_owed(&self) -> Option<Arc<GivingBack>> {
-        self.owed().front().cloned()
+        self.owed.lock().front().cloned()
     }
 
     /// Removes the next owed request. It is owed until now: the task that sends it may end with its runtime.
     fn is_answered(&self, what: &Arc<GivingBack>) {
-        let mut owed = self.owed();
+        let mut owed = self.owed.lock();
         // The request may have been given up meanwhile.
         if owed.front().is_some_and(|first| Arc::ptr_eq(first, what)) {
             owed.pop_front();
@@ -319,10 +320,6 @@ impl Voter {
         self.node.connection.open(&link).await.map_err(classify)?;
         let run = reply::run_id(&link.told())?.to_owned();
         Ok((link, run))
-    }
-
-    fn owed(&self) -> MutexGuard<'_, VecDeque<Arc<GivingBack>>> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,10 +1,10 @@
 //! Finds the servers of a client: any of several can answer.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::BackendError;
+use parking_lot::Mutex;
 use redis::{Client, Cmd, Value};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -60,7 +60,7 @@ impl Lookout {
     /// repeated (C15). It continues when they leave: otherwise a look that takes longer than their stay would never
     /// end.
     pub(crate) fn look(&self, look: impl Future<Output = ()> + Send + 'static) {
-        let mut task = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut task = self.task.lock();
         let is_busy =
             |(begun, task): &(Instant, AbortHandle)| !task.is_finished() || begun.elapsed() < PAUSE;
         if !task.as_ref().is_some_and(is_busy) {
@@ -71,7 +71,7 @@ impl Lookout {
 
 impl Drop for Lookout {
     fn drop(&mut self) {
-        let task = self.task.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let task = self.task.get_mut();
         if let Some((_, task)) = task {
             task.abort();
         }

@@ -13,9 +13,10 @@
 //!   no link ────────────▶ link 1 ──────────────▶ no link ──▶ link 2 ─▶ …
 //! ```
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::watch;
@@ -100,7 +101,7 @@ impl Connection {
 
     /// Returns the present link for requests; opens one if there is none.
     pub(crate) fn link(&self) -> Arc<Link> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if let Some(current) = &state.current {
             return current.clone();
         }
@@ -114,7 +115,7 @@ impl Connection {
         allow(dead_code, reason = "there is only one server")
     )]
     pub(crate) fn is_in_doubt(&self) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.had_trouble && !state.current.as_ref().is_some_and(|link| link.is_open())
     }
 
@@ -153,15 +154,11 @@ impl Connection {
 
     /// Lets the next call open a new link, unless an earlier call already has one.
     fn give_up(&self, link: &Arc<Link>) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
             state.current = None;
             state.had_trouble = true;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,10 +8,11 @@
 //! answers wait for that moment, as a yielding task does.
 
 use std::mem::take;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 
 use futures_util::future::{BoxFuture, FutureExt};
+use parking_lot::{Mutex, MutexGuard};
 use redis::{RedisError, Value};
 use tokio::sync::oneshot;
 use tokio::task::yield_now;
@@ -57,7 +58,7 @@ impl Untold {
     }
 
     fn answers(&self) -> MutexGuard<'_, Vec<ReplyTo>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,10 +4,11 @@
 //! users have, and an operator may turn them on later. A watch polls in any case (C28).
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures_util::FutureExt;
 use lock_core::LockName;
+use parking_lot::Mutex;
 use redis::aio::PubSubSink;
 use tokio::sync::watch;
 
@@ -41,7 +42,7 @@ impl KeyEvents {
 
     /// Returns true if anybody listens.
     pub(crate) fn is_in_use(&self) -> bool {
-        !self.watched().is_empty()
+        !self.watched.lock().is_empty()
     }
 
     /// Passes an event on to its watches.
@@ -50,7 +51,7 @@ impl KeyEvents {
         if matches!(event, b"expire" | b"setrange") {
             return;
         }
-        let watched = self.watched();
+        let watched = self.watched.lock();
         if let Some(lock) = keys::lock_of_events(channel).and_then(|lock| watched.get(lock)) {
             lock.told.send_replace(());
         }
@@ -60,7 +61,7 @@ impl KeyEvents {
     pub(crate) fn watch(self: &Arc<Self>, name: &LockName) -> KeyWatch {
         let keys = Keys::new(name);
         let (lock, channels) = (keys.lock().to_string(), keys.events(self.database));
-        let mut watched = self.watched();
+        let mut watched = self.watched.lock();
         let entry = watched.entry(lock.clone()).or_default();
         entry.watches += 1;
         let (told, mut connection) = (entry.told.subscribe(), self.connection.subscribe());
@@ -71,7 +72,7 @@ impl KeyEvents {
 
     /// Removes one watch of `lock`.
     fn end_watch(&self, lock: &str, channels: &[String]) {
-        let mut watched = self.watched();
+        let mut watched = self.watched.lock();
         let Some(entry) = watched.get_mut(lock) else { return };
         entry.watches -= 1;
         if entry.watches > 0 {
@@ -82,10 +83,6 @@ impl KeyEvents {
         if let Some(mut connection) = self.connection.borrow().clone() {
             let _ = connection.unsubscribe(channels).now_or_never();
         }
-    }
-
-    fn watched(&self) -> MutexGuard<'_, HashMap<String, Watched>> {
-        self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

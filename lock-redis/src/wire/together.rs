@@ -13,10 +13,10 @@
 //! If the whole call fails, each request goes alone, and succeeds or fails by itself. A repeat finds the effects of
 //! the call before it failed (C16).
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lock_core::{LockName, OwnerId};
+use parking_lot::Mutex;
 use redis::{Cmd, ErrorKind, ServerErrorKind, Value};
 
 use crate::protocol::keys::{Key, Keys};
@@ -89,7 +89,7 @@ enum Call {
 impl Together {
     /// Returns true if such requests share a call now.
     pub(crate) fn is_accepted(&self, message: &Message) -> bool {
-        let mut calls = self.calls();
+        let mut calls = self.calls.lock();
         let is_refused =
             |call: &Call| matches!(call, Call::NotBefore(then) if Instant::now() < *then);
         calls.of(message).is_some_and(|call| !is_refused(call))
@@ -97,7 +97,7 @@ impl Together {
 
     /// Returns one call for `first` and those that join it.
     pub(crate) fn call(&self, first: &Message, others: &[&Message]) -> Cmd {
-        let form = match self.calls().of(first) {
+        let form = match self.calls.lock().of(first) {
             Some(Call::ByHash) => Form::Hash,
             _ => Form::Text,
         };
@@ -128,16 +128,12 @@ impl Together {
             }
             _ => (Call::NotBefore(Instant::now() + REFUSAL_REMEMBERED), Vec::new()),
         };
-        if let Some(last) = self.calls().of(message) {
+        if let Some(last) = self.calls.lock().of(message) {
             *last = call;
         }
         let mut answers = answers.into_iter();
         let next = || answers.next().filter(|answer| *answer != Value::Nil);
         std::iter::repeat_with(next).take(count).collect()
-    }
-
-    fn calls(&self) -> MutexGuard<'_, Calls> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -29,9 +29,10 @@ mod map;
 mod slots;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use lock_core::{BackendError, LockError};
+use parking_lot::Mutex;
 use redis::cmd;
 
 use self::map::Map;
@@ -77,7 +78,7 @@ impl Cluster {
 
     /// Returns the server of the slot of `key`.
     pub(super) fn node_of(&self, key: &[u8]) -> Result<Arc<Node>, BackendError> {
-        let node = self.known.map().node_of(slot_of(key));
+        let node = self.known.map.lock().node_of(slot_of(key));
         if node.as_ref().is_none_or(|node| node.connection.is_in_doubt()) {
             self.look_again();
         }
@@ -106,12 +107,12 @@ impl Cluster {
     }
 
     pub(super) fn primaries(&self) -> Vec<Arc<Node>> {
-        self.known.map().primaries().cloned().collect()
+        self.known.map.lock().primaries().cloned().collect()
     }
 
     /// Fails if some slots have no known server: nobody can list their locks.
     pub(super) fn check_slots(&self) -> Result<(), BackendError> {
-        if self.known.map().is_complete() {
+        if self.known.map.lock().is_complete() {
             return Ok(());
         }
         self.look_again();
@@ -130,10 +131,10 @@ impl Cluster {
 
 impl Known {
     async fn look(&self) -> Result<(), BackendError> {
-        let addresses = self.map().next_to_ask(&self.hosts.addresses);
+        let addresses = self.map.lock().next_to_ask(&self.hosts.addresses);
         let questions = addresses.iter().map(|address| self.shards_by(address)).collect();
         let shards = first_answer(questions).await?;
-        self.map().replace(shards, |address| self.node_at(address));
+        self.map.lock().replace(shards, |address| self.node_at(address));
         Ok(())
     }
 
@@ -162,16 +163,12 @@ impl Known {
         let (host, port) = address.rsplit_once(':')?;
         let host = if host.is_empty() { host_of(&from.address) } else { host };
         let address = host_and_port(host, port.parse().ok()?);
-        let mut map = self.map();
+        let mut map = self.map.lock();
         let node = map.node_at(&address, || self.node_at(&address))?;
         if manner == Manner::Plain {
             map.moved(slot, node.clone());
         }
         Some((node, manner))
-    }
-
-    fn map(&self) -> MutexGuard<'_, Map> {
-        self.map.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -22,11 +22,12 @@
 mod told;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::{BackendError, Finding, LockError};
+use parking_lot::Mutex;
 use redis::cmd;
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
@@ -226,7 +227,7 @@ impl Known {
     }
 
     async fn look(&self) -> Result<(), BackendError> {
-        let known = self.primary().clone();
+        let known = self.primary.lock().clone();
         let told = self.sentinels.ask().await.newest(Some((&known.node.address, known.epoch)));
         let is_in_doubt = known.node.connection.is_in_doubt();
         let mut primary = match told {
@@ -249,10 +250,10 @@ impl Known {
             }
             Err(error) => return Err(error),
         };
-        *self.primary() = primary.clone();
+        *self.primary.lock() = primary.clone();
         // `identify` waits for a reply, so it comes before the first requests.
         primary.identify().await;
-        *self.primary() = primary;
+        *self.primary.lock() = primary;
         Ok(())
     }
 
@@ -262,16 +263,12 @@ impl Known {
         node.send(cmd("PING")).await?;
         Ok(node)
     }
-
-    fn primary(&self) -> MutexGuard<'_, Primary> {
-        self.primary.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Watched {
     /// Starts the task that asks the sentinels, unless it runs.
     fn keep_watching(&self) {
-        let mut watch = self.watch.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watch = self.watch.lock();
         // The watch ended if its runtime did.
         if watch.as_ref().is_none_or(AbortHandle::is_finished) {
             let known = self.known.clone();
@@ -295,7 +292,7 @@ impl Watched {
 
     /// Returns the known primary, even if it failed.
     pub(super) fn current(&self) -> Arc<Node> {
-        self.known.primary().node.clone()
+        self.known.primary.lock().node.clone()
     }
 
     /// C31: asks all sentinels again.
@@ -307,7 +304,7 @@ impl Watched {
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        let watch = self.watch.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let watch = self.watch.get_mut();
         if let Some(watch) = watch {
             watch.abort();
         }

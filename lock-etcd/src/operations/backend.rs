@@ -1,26 +1,31 @@
-//! The operations of the backend's traits.
+//! The backend: this client's resources in a cluster, and the main trait. Other files have the operations.
 
-use futures_util::future::try_join_all;
-use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::try_join_all;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording, Release, Renewal,
-    Reservation, Reserved, WaiterHandle,
+    AcquiresSeveral, Attempt, Claim, Extension, LossWatch, RecordsRuns, Release, Renewal,
+    Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
-    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, RecordedRun,
-    Renewals, TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, Kinds, Lease, LockAdmin, LockError, LockName,
+    LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
-use crate::doctor;
 use crate::fence::EtcdFence;
-use crate::operations::cluster::Cluster;
-use crate::options::EtcdOptions;
+use crate::layout::keys::Root;
+use crate::operations::keeper::Keeper;
+use crate::options::{EtcdOptions, Target};
+use crate::protocol::floor::Floors;
+use crate::sessions::claims::Claims;
+use crate::sessions::marks::Marks;
+use crate::waiting::waiters::Waiters;
+use crate::waiting::watches::Watches;
 use crate::wire::error::BACKEND;
+use crate::wire::server::Server;
 
 /// Age of a hold at which its key is watched, which costs a read: most holds are over by then, and cost the server no
 /// watch.
@@ -32,7 +37,14 @@ const WATCHED_AFTER: Duration = Duration::from_millis(100);
 /// lists the guarantees.
 #[derive(Clone)]
 pub struct EtcdBackend {
-    cluster: Cluster,
+    pub(crate) server: Arc<Server>,
+    pub(crate) root: Root,
+    pub(crate) floors: Arc<Floors>,
+    pub(crate) claims: Arc<Claims>,
+    pub(crate) keeper: Arc<Keeper>,
+    pub(crate) marks: Arc<Marks>,
+    pub(crate) waiters: Arc<Waiters>,
+    pub(crate) watches: Arc<Watches>,
 }
 
 impl EtcdBackend {
@@ -51,12 +63,33 @@ impl EtcdBackend {
     }
 
     pub(crate) async fn with_options(options: EtcdOptions) -> Result<Self, LockError> {
-        Ok(Self { cluster: Cluster::connect(options.target()?).await? })
+        let backend = Self::new(options.target()?);
+        let answer = backend.server.first_answer(&backend.root.all_claims()).await;
+        answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+        Ok(backend)
+    }
+
+    /// Connects when it is first needed.
+    pub(crate) fn new(target: Target) -> Self {
+        let server = Arc::new(Server::new(target.endpoints, target.options, target.root.floor()));
+        let watches = Arc::new(Watches::new(server.clone()));
+        let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
+        let waiters = Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone()));
+        Self {
+            keeper: Arc::new(Keeper::new(server.clone(), claims.clone(), waiters.clone())),
+            waiters,
+            floors: Arc::new(Floors::new(server.clone(), &target.root)),
+            marks: Arc::default(),
+            root: target.root,
+            server,
+            claims,
+            watches,
+        }
     }
 
     /// The fence of a resource in this cluster.
     pub fn fence(&self, resource: impl AsRef<str>) -> EtcdFence {
-        EtcdFence::new(self.cluster.server.clone(), self.cluster.root.mark(resource.as_ref()))
+        EtcdFence::new(self.server.clone(), self.root.mark(resource.as_ref()))
     }
 }
 
@@ -84,22 +117,22 @@ impl DistributedLock for EtcdBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        self.cluster.attempt(claim, waiter).await
+        self.attempt(claim, waiter).await
     }
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        self.cluster.extend(renewals).await
+        self.renew(renewals).await
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.cluster.release(name, owner).await
+        self.end(name, owner).await
     }
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         // The renewals show the fate of an unknown hold.
-        let key = self.cluster.claims.key(lease.owner())?;
-        let (watches, claims) = (self.cluster.watches.clone(), self.cluster.claims.clone());
-        let (owner, revision) = (lease.owner(), self.cluster.floors.revision(lease.token())?);
+        let key = self.claims.key(lease.owner())?;
+        let (watches, claims) = (self.watches.clone(), self.claims.clone());
+        let (owner, revision) = (lease.owner(), self.floors.revision(lease.token())?);
         Some(Box::pin(async move {
             tokio::time::sleep(WATCHED_AFTER).await;
             watches.gone(key, revision).await;
@@ -109,11 +142,11 @@ impl DistributedLock for EtcdBackend {
     }
 
     async fn close(&self) -> Result<(), BackendError> {
-        self.cluster.keeper.close().await
+        self.keeper.close().await
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
-        let withdrawn = owners.iter().map(|owner| self.cluster.withdraw(name, *owner));
+        let withdrawn = owners.iter().map(|owner| self.withdraw_one(name, *owner));
         try_join_all(withdrawn).await.map(drop)
     }
 
@@ -138,79 +171,15 @@ impl DistributedLock for EtcdBackend {
 impl ReservesTokens for EtcdBackend {
     /// A claim has its tokens from the start, so the cluster is not asked. A hold that yields is released.
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        match self.cluster.floors.following(hold.token, hold.tokens) {
+        match self.floors.following(hold.token, hold.tokens) {
             Some(tokens) if !hold.yields => Ok(Reserved::Tokens(tokens)),
             _ => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
         }
     }
 }
 
-#[async_trait]
-impl AcquiresSeveral for EtcdBackend {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        self.cluster.take_while_free(claims).await
-    }
-}
-
-#[async_trait]
-impl RecordsRuns for EtcdBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.cluster.release_after(name, owner, delay).await
-    }
-
-    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        self.cluster.record(record).await
-    }
-
-    async fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        self.cluster.recorded(name, occurrence).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.cluster.runs(name).await
-    }
-
-    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
-        self.cluster.forget(name, occurrence).await
-    }
-}
-
-#[async_trait]
-impl LockAdmin for EtcdBackend {
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.cluster.inspect(name).await
-    }
-
-    fn changes(&self, name: &LockName) -> Option<Changes> {
-        Some(self.cluster.watches.changes(&self.cluster.root.claims(name)))
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.cluster.list_held(prefix, limit).await
-    }
-
-    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        self.cluster.evict(name, whom).await
-    }
-
-    async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.cluster).await
-    }
-}
-
 impl fmt::Debug for EtcdBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EtcdBackend")
-            .field("root", &self.cluster.root.as_str())
-            .finish_non_exhaustive()
+        f.debug_struct("EtcdBackend").field("root", &self.root.as_str()).finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
 use tokio::time::timeout;
 
-use crate::operations::cluster::Cluster;
+use crate::operations::backend::EtcdBackend;
 use crate::wire::error::BACKEND;
 use crate::wire::server::Server;
 
@@ -30,7 +30,7 @@ const SHORT: i64 = 3;
 const PROBE_TTL: Duration = Duration::from_secs(10);
 
 /// Checks each named member, and their agreement (C31).
-pub(crate) async fn examine(cluster: &Cluster) -> Result<Vec<Finding>, BackendError> {
+pub(crate) async fn examine(cluster: &EtcdBackend) -> Result<Vec<Finding>, BackendError> {
     let server = &cluster.server;
     let members = (0..server.members()).map(|number| status(server, number));
     let statuses: Vec<_> = join_all(members).await;
@@ -91,7 +91,7 @@ async fn alarms(server: &Server) -> Finding {
 }
 
 /// Acquires, releases and withdraws the doctor's own lock, so that each right of a client is tried.
-async fn rights(cluster: &Cluster) -> Finding {
+async fn rights(cluster: &EtcdBackend) -> Finding {
     const CHECK: &str = "rights";
     match try_a_lock(cluster).await {
         Ok(()) => Finding::good(CHECK, "a lock was acquired, released and withdrawn"),
@@ -106,18 +106,18 @@ async fn rights(cluster: &Cluster) -> Finding {
     }
 }
 
-async fn try_a_lock(cluster: &Cluster) -> Result<(), BackendError> {
+async fn try_a_lock(cluster: &EtcdBackend) -> Result<(), BackendError> {
     let name = format!("leasehold-doctor-{}", OwnerId::random().expose());
     let claim = LockRequest::new(&name).ttl(PROBE_TTL).claim();
     let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
     let attempted = cluster.attempt(&claim, None).await;
     // Withdraws the claim even if the outcome of the attempt is unknown.
-    cluster.withdraw(&claim.name, claim.owner).await?;
+    cluster.withdraw_one(&claim.name, claim.owner).await?;
     attempted.map(drop)
 }
 
 /// Compares the cluster's present tokens with those that its fences have seen.
-async fn tokens(cluster: &Cluster) -> Finding {
+async fn tokens(cluster: &EtcdBackend) -> Finding {
     const CHECK: &str = "tokens";
     let greatest = async {
         cluster.floors.forget();
@@ -125,8 +125,7 @@ async fn tokens(cluster: &Cluster) -> Finding {
         let marks = cluster.root.mark("");
         let options = GetOptions::new().with_prefix().with_limit(1);
         let options = options.with_sort(SortTarget::Value, SortOrder::Descend);
-        let get = |mut client: Client| async move { client.get(marks, Some(options)).await };
-        let found = cluster.server.on_store(get).await?;
+        let found = cluster.server.get(marks, options).await?;
         let now = floor.token(found.header().map_or(0, |header| header.revision()))?;
         let mark = found.kvs().first().and_then(|mark| mark.value_str().ok()?.parse().ok());
         Ok::<(FencingToken, Option<FencingToken>), BackendError>((now, mark))
@@ -146,7 +145,7 @@ async fn tokens(cluster: &Cluster) -> Finding {
 }
 
 /// Finds the least TTL that the cluster grants: one and a half election time-outs.
-async fn shortest_lease(cluster: &Cluster) -> Finding {
+async fn shortest_lease(cluster: &EtcdBackend) -> Finding {
     const CHECK: &str = "shortest lease";
     let grant = |mut client: Client| async move {
         let granted = client.lease_grant(1, None).await?;
