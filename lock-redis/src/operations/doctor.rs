@@ -21,9 +21,6 @@ pub(crate) const PROBE: &str = "leasehold-doctor";
 /// TTL of a probe's lock, in case the probe cannot release it.
 pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
 
-/// Greatest error of a clock that somebody keeps right.
-const CLOCK_TOLERANCE: Duration = Duration::from_secs(2);
-
 /// The keyspace events (K) that show all changes to a watch: of a string ($), of a sorted set such as the queue (z),
 /// of a deletion (g) and of an expiry (x).
 const KEY_EVENTS: &str = "K$gxz";
@@ -312,37 +309,21 @@ fn learns_by(events: &str) -> String {
 }
 
 async fn clock(server: &Node) -> Finding {
-    let before = wall_time();
+    let before = SystemTime::now();
     let reply = server.in_time(server.send(cmd("TIME"))).await;
-    let after = wall_time();
+    let after = SystemTime::now();
     let time = reply.and_then(|reply| reply::read::<(u64, u32)>(reply, "TIME"));
     match time {
         Ok((secs, micros)) => {
-            let theirs = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
-            let off = offset(theirs.saturating_sub(after), before.saturating_sub(theirs));
-            at(&server.address, off)
+            let since_1970 = Duration::new(secs, micros.saturating_mul(1000).min(999_999_999));
+            let theirs = UNIX_EPOCH.checked_add(since_1970).unwrap_or(UNIX_EPOCH);
+            at(&server.address, Finding::of_clock(before, theirs, after))
         }
         Err(error) => {
             let remedy = "let this host reach it and grant +time, or compare its clock there";
             Finding::unknown("clock", error.to_string(), remedy)
         }
     }
-}
-
-/// Returns the least possible error of the server's clock, which was read between two readings of our clock.
-fn offset(ahead: Duration, behind: Duration) -> Finding {
-    let (off, way) = if ahead > behind { (ahead, "ahead of") } else { (behind, "behind") };
-    if off <= CLOCK_TOLERANCE {
-        return Finding::good("clock", "the server's clock agrees with ours");
-    }
-    let seen = format!(
-        "the server's clock is {off:.0?} {way} ours; if it is set, leases end early or late"
-    );
-    Finding::risk("clock", seen, "let both hosts follow a time server, which adjusts by slewing")
-}
-
-fn wall_time() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The facts that a server reports: lines of `key:value`.

@@ -58,11 +58,3 @@ fn c44_a_server_that_tells_of_all_changes_is_known() {
     assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
     assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
 }
-
-#[test]
-fn c31_a_clock_is_judged_by_its_distance() {
-    let (none, far) = (Duration::ZERO, Duration::from_secs(60));
-    assert_eq!(offset(none, none).health, Health::Good);
-    assert!(offset(far, none).seen.contains("60s ahead of"));
-    assert!(offset(none, far).seen.contains("60s behind"));
-}
