@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::ServerTime;
-use lock_core::{Holder, Kind, Label, OwnerId, Permits, Slots};
+use lock_core::{Holder, Kind, Label, Permits, Slots};
 
 /// Returns the holders of the lock whose key has this value, in the order of their grants. `left` is the TTL left of
 /// the key. Any other value is a foreign client's.
@@ -16,12 +16,11 @@ pub(crate) fn holders(value: &[u8], left: Option<Duration>, now: ServerTime) -> 
 
 /// Parses `owner:token:since:label`.
 fn alone(text: &str, left: Option<Duration>) -> Option<Holder> {
-    let (owner, text) = text.split_once(':')?;
-    let (token, text) = text.split_once(':')?;
-    let (since, label) = since_and_label(text);
-    let (owner, token): (OwnerId, _) = (owner.parse().ok()?, token.parse().ok()?);
-    let holder = Holder::ours(owner, token, left?, Label::new(label).ok()?);
-    Some(since.into_iter().fold(holder, Holder::since))
+    let mut parts = text.splitn(4, ':');
+    let mut part = || parts.next();
+    let (owner, token) = (part()?.parse().ok()?, part()?.parse().ok()?);
+    let since = time(part()?)?;
+    Some(Holder::ours(owner, token, left?, Label::new(part()?).ok()?).since(since))
 }
 
 /// Parses the mark of the kind, and a line for each hold; skips holds that have ended.
@@ -38,10 +37,15 @@ fn line_of(mark: &str, line: &str, now: ServerTime) -> Option<Holder> {
     let mut part = || parts.next();
     let (owner, token) = (part()?.parse().ok()?, part()?.parse().ok()?);
     let left = Duration::from_millis(part()?.parse().ok()?).saturating_sub(now.0);
-    let since = UNIX_EPOCH.checked_add(Duration::from_millis(part()?.parse().ok()?))?;
+    let since = time(part()?)?;
     let (kind, slots) = kind_of(mark, part()?)?;
     let holder = Holder::ours(owner, token, left, Label::new(part()?).ok()?);
     Some(holder.since(since).of_kind(kind, slots))
+}
+
+/// Parses a time in ms since 1970 (C45).
+fn time(millis: &str) -> Option<SystemTime> {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))
 }
 
 /// Returns the kind for `mark`, without its `*`, of a hold with these slots.
@@ -52,16 +56,6 @@ fn kind_of(mark: &str, slots: &str) -> Option<(Kind, Slots)> {
     let slots = Slots::parse(slots)?;
     let taken = u16::try_from(slots.as_slice().len()).ok()?;
     Some((Kind::OneOf(Permits::new(taken, mark.parse().ok()?).ok()?), slots))
-}
-
-/// Returns the time of the grant (C45), and the label. A value of an earlier version has only the label.
-fn since_and_label(text: &str) -> (Option<SystemTime>, &str) {
-    let parts = || {
-        let (millis, label) = text.split_once(':')?;
-        let since = UNIX_EPOCH.checked_add(Duration::from_millis(millis.parse().ok()?))?;
-        Some((Some(since), label))
-    };
-    parts().unwrap_or((None, text))
 }
 
 #[cfg(test)]
@@ -85,21 +79,20 @@ mod tests {
     }
 
     #[test]
-    fn c45_a_value_of_an_earlier_version_is_one_of_ours() {
-        for label in ["", "label", "a:label"] {
-            let holder = read(label);
-            assert_eq!((holder.since, holder.label.as_str()), (None, label));
-            assert_eq!(holder.token.map(|token| token.get()), Some(7));
-        }
-    }
-
-    #[test]
     fn c29_any_other_value_is_a_foreign_clients() {
         let ttl = Some(Duration::from_secs(1));
         let unfinished = format!("*\n{OWNER}:7:1795251431500");
-        for value in
-            ["", "theirs", OWNER, &format!("{OWNER}:x:1:"), "0123:7:1:", "*", "*5\n", &unfinished]
-        {
+        for value in [
+            "",
+            "theirs",
+            OWNER,
+            &format!("{OWNER}:x:1:"),
+            &format!("{OWNER}:7:a label"),
+            "0123:7:1:",
+            "*",
+            "*5\n",
+            &unfinished,
+        ] {
             assert_eq!(holders(value.as_bytes(), ttl, NOW), [Holder::foreign(ttl)], "{value}");
         }
     }

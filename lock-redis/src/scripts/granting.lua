@@ -9,9 +9,8 @@ local MAX_TOKEN = @max_token@
 local function holds_in(value, now)
   if not value then return {} end
   local foreign = { mark = '' }
-  local owner, token, rest = string.match(value, '^(%x+):(%d+):(.*)$')
+  local owner, token, label = string.match(value, '^(%x+):(%d+):%d+:(.*)$')
   if owner and #owner == 32 then
-    local label = string.match(rest, '^%d+:(.*)$') or rest
     return { mark = '', { owner = owner, token = token, slots = '', label = label } }
   end
   local mark, lines = string.match(value, '^(%*%d*)(\n.*)$')

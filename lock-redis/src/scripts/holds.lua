@@ -1,9 +1,8 @@
 -- Reads the holders of a lock from its key.
 --
 -- The value of an exclusive hold is "owner:token:since:label", where "since" is the server's time of the grant in
--- ms since 1970. An earlier version wrote values without it. Holds beside each other (C33) have a line each, in
--- the order of their grants, below the mark of their kind: "*" if they are shared, "*5" if each has some of 5
--- permits.
+-- ms since 1970. Holds beside each other (C33) have a line each, in the order of their grants, below the mark of
+-- their kind: "*" if they are shared, "*5" if each has some of 5 permits.
 --
 --   *5
 --   owner:token:expires:since:slots:label     "expires" in ms since 1970 as well, slots as in "0,2"
