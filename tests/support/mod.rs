@@ -40,9 +40,10 @@ pub(crate) async fn refused_for_sure(client: &LockClient, name: &str) -> Backend
     panic!("the outcome is unknown, again and again");
 }
 
-/// Returns a client with its own connections.
+/// Returns a client with its own connections. A busy machine may take longer for one than an attempt has.
 pub(crate) async fn client(url: &str) -> LockClient {
-    client_of(leasehold::backend(url).await.expect("a connection"))
+    let connector = leasehold::Connector::new().retry_for(LIMIT);
+    client_of(connector.backend(url).await.expect("a connection"))
 }
 
 pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
