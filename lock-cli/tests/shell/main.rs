@@ -116,6 +116,7 @@ checks!(quorum: Quorum::start().await;
     losing::c09_a_stopped_server_ends_the_command_by_the_deadline
     looking::c31_the_doctor_tells_of_the_server);
 // The command knows no store, but for `schema`: the other stores run the checks whose outcome is theirs.
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 macro_rules! store_checks {
     ($name:ident: $store:expr $(; $($more:tt)*)?) => {
         checks! { $name: $store;
