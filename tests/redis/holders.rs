@@ -3,10 +3,9 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::admin::Holder;
-use leasehold::core::OwnerId;
 use leasehold::core::backend::Attempt;
 use leasehold::redis::RedisBackend;
-use leasehold::{DistributedLock, Lease, LockClient, LockRequest};
+use leasehold::{DistributedLock, LockClient, LockRequest};
 use lock_testkit::RedisServer;
 
 use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
@@ -73,20 +72,4 @@ async fn c45_a_hand_over_has_a_time_of_its_own() {
     let since = holder(&first, &name).await.since.expect("it is told");
     assert!(handed_over.contains(&since), "{since:?} is not in {handed_over:?}");
     released(guard).await;
-}
-
-/// A value of an earlier version is a hold of ours: it can be inspected, extended and released.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c45_a_value_without_a_time_is_read() {
-    let server = RedisServer::start().await;
-    let (client, name) = (client(&server.url()).await, fresh_name());
-    let owner = OwnerId::random().expose();
-    server.cli(&["SET", &name, &format!("{owner}:7:its label"), "PX", "60000"]);
-    let seen = holder(&client, &name).await;
-    assert_eq!((seen.owner.as_deref(), seen.since), (Some(&owner[..8]), None));
-    assert_eq!((seen.token.map(|token| token.get()), seen.label.as_str()), (Some(7), "its label"));
-    let lease = Lease::import(&format!("lease1:{owner}:7:60000:{name}")).expect("a lease");
-    let guard = client.attach(lease).await.expect("it is held");
-    released(guard).await;
-    assert_eq!(server.cli(&["EXISTS", &name]).integer(), 0);
 }
