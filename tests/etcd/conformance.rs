@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::core::backend::async_trait;
-use leasehold::etcd::EtcdBackend;
 use leasehold::{DistributedLock, LockName};
 use lock_testkit::EtcdServer;
 use lock_testkit::conformance::Harness;
 
 use crate::servers::{SHORTEST_TTL, delete_holder};
+use crate::support::connected;
 
 struct Etcd {
     url: String,
@@ -19,7 +19,7 @@ struct Etcd {
 #[async_trait]
 impl Harness for Etcd {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(EtcdBackend::connect(&self.url).await.expect("a connection"))
+        connected(&self.url).await
     }
 
     async fn evict(&self, name: &LockName) {

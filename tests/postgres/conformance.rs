@@ -5,18 +5,19 @@ mod table {
     use std::sync::Arc;
 
     use leasehold::core::backend::async_trait;
-    use leasehold::postgres::PostgresBackend;
     use leasehold::{DistributedLock, LockName};
     use lock_testkit::PostgresServer;
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;
+
+    use crate::support::connected;
 
     struct Table(&'static PostgresServer);
 
     #[async_trait]
     impl Harness for Table {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            Arc::new(PostgresBackend::connect(&self.0.url()).await.expect("a connection"))
+            connected(&self.0.url()).await
         }
 
         async fn evict(&self, name: &LockName) {
@@ -34,12 +35,13 @@ mod pooled {
 
     use leasehold::core::Wakeup;
     use leasehold::core::backend::async_trait;
-    use leasehold::postgres::PostgresBackend;
     use leasehold::{DistributedLock, LockName};
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;
     use lock_testkit::{PgBouncer, PostgresServer};
     use tokio::sync::OnceCell;
+
+    use crate::support::connected;
 
     struct Pooled(&'static PostgresServer, &'static PgBouncer);
 
@@ -54,9 +56,9 @@ mod pooled {
     #[async_trait]
     impl Harness for Pooled {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            let lock = PostgresBackend::connect(&self.1.url()).await.expect("a connection");
+            let lock = connected(&self.1.url()).await;
             assert!(matches!(lock.capabilities().wakeup, Wakeup::Poll(_)), "the pooler is seen");
-            Arc::new(lock)
+            lock
         }
 
         async fn evict(&self, name: &LockName) {
@@ -73,19 +75,19 @@ mod ends {
     use std::sync::Arc;
 
     use leasehold::core::backend::async_trait;
-    use leasehold::postgres::PostgresOptions;
     use leasehold::{DistributedLock, LockName};
     use lock_testkit::PostgresServer;
     use lock_testkit::conformance::Harness;
     use lock_testkit::conformance_tests;
+
+    use crate::support::connected;
 
     struct Ends(&'static PostgresServer);
 
     #[async_trait]
     impl Harness for Ends {
         async fn connect(&self) -> Arc<dyn DistributedLock> {
-            let options = PostgresOptions::new(self.0.url()).ends_with_connection();
-            Arc::new(options.connect().await.expect("a connection"))
+            connected(&format!("{}?ends_with=connection", self.0.url())).await
         }
 
         async fn evict(&self, name: &LockName) {

@@ -40,10 +40,14 @@ pub(crate) async fn refused_for_sure(client: &LockClient, name: &str) -> Backend
     panic!("the outcome is unknown, again and again");
 }
 
-/// Returns a client with its own connections. A busy machine may take longer for one than an attempt has.
+/// Returns a backend with its own connections. A busy machine may take longer for one than an attempt has.
+pub(crate) async fn connected(url: &str) -> Arc<dyn DistributedLock> {
+    leasehold::Connector::new().retry_for(LIMIT).backend(url).await.expect("a connection")
+}
+
+/// Returns a client with its own connections.
 pub(crate) async fn client(url: &str) -> LockClient {
-    let connector = leasehold::Connector::new().retry_for(LIMIT);
-    client_of(connector.backend(url).await.expect("a connection"))
+    client_of(connected(url).await)
 }
 
 pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {

@@ -10,13 +10,14 @@ use leasehold::{DistributedLock, LockName};
 use lock_testkit::conformance::Harness;
 
 use crate::servers::{SHORT_TTL, one_member, three_members};
+use crate::support::connected;
 
 struct ZooKeeper(String);
 
 #[async_trait]
 impl Harness for ZooKeeper {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(ZooKeeperBackend::connect(&self.0).await.expect("a connection"))
+        connected(&self.0).await
     }
 
     async fn evict(&self, name: &LockName) {
