@@ -14,11 +14,11 @@ const ALL: &str = "--workspace --all-features --no-fail-fast";
 /// start the server for each one. That takes eight times as long on Postgres, and fills the disk with folders on
 /// etcd.
 ///
-/// They run in rows, about as long as each other, beside all that `cargo nextest` runs: the programs that wait for a
-/// disk, and those of Redis and ZooKeeper. The rest follows `cargo nextest`.
+/// Programs that wait for a disk run one after the other, beside all that `cargo nextest` runs. The others follow in
+/// two rows, beside the docs and the examples. More at once would overload two busy cores.
 const ON_DISK: &str = "--test etcd --test postgres";
-const IN_MEMORY: &str = "--test redis --test redis_quorum --test redis_topologies --test zookeeper";
-const LAST: &str = "--test memcached --test processes";
+const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
+const OF_SEVERAL_SERVERS: &str = "--test redis_topologies --test zookeeper";
 
 /// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 3;
@@ -30,34 +30,38 @@ pub(crate) fn run(args: &[String]) -> Done {
     if !args.is_empty() {
         return step::run(cargo_test("").args(args));
     }
-    let docs = std::iter::once_with(|| step::run(&mut cargo_test("--doc")));
-    let examples = std::iter::once_with(examples::run);
-    Failure::all_of(all()?.into_iter().chain(docs).chain(examples))
+    Failure::all_of(all()?)
 }
 
-/// Runs three programs side by side if `cargo nextest` is installed or can be; otherwise one after the other by
+/// Runs two programs side by side if `cargo nextest` is installed or can be; otherwise one after the other by
 /// `cargo test`.
 fn all() -> Done<Vec<Done>> {
     let has_nextest =
         tools::install().is_ok() || step::succeeds(&mut tool("cargo-nextest nextest --version"));
     if !has_nextest {
-        return Ok(vec![step::run(&mut cargo_test("--all-targets"))]);
+        return Ok(vec![step::run(&mut cargo_test("--all-targets")), docs(), examples::run()]);
     }
     step::run(&mut cargo_test("--all-targets --no-run"))?;
     thread::scope(|scope| {
         let beside = |programs| {
             scope.spawn(move || step::run_and_tell_at_the_end(&mut cargo_test(programs)))
         };
-        let rows = [ON_DISK, IN_MEMORY].map(beside);
-        let (others, last) = (step::run(&mut nextest()), step::run(&mut cargo_test(LAST)));
+        let on_disk = beside(ON_DISK);
+        let others = step::run(&mut nextest());
+        let rows = [on_disk, beside(IN_MEMORY), beside(OF_SEVERAL_SERVERS)];
+        let done = [others, docs(), examples::run()];
         let rows = rows
             .map(|runner| runner.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
-        Ok([others, last].into_iter().chain(rows).collect())
+        Ok(done.into_iter().chain(rows).collect())
     })
 }
 
+fn docs() -> Done {
+    step::run(&mut cargo_test("--doc"))
+}
+
 fn nextest() -> Command {
-    let shared = [ON_DISK, IN_MEMORY, LAST].join(" ");
+    let shared = [ON_DISK, IN_MEMORY, OF_SEVERAL_SERVERS].join(" ");
     let shared = shared.split_whitespace().filter(|word| *word != "--test");
     let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
