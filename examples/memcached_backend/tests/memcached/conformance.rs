@@ -9,7 +9,8 @@ use memcached_backend::MemcachedBackend;
 
 use crate::server::Memcached;
 
-struct Cache(&'static Memcached);
+/// A server for each case: a listing reads all locks of its server, and keeps the thread meanwhile.
+struct Cache(Memcached);
 
 impl Cache {
     async fn backend(&self) -> MemcachedBackend {
@@ -28,4 +29,4 @@ impl Harness for Cache {
     }
 }
 
-lock_testkit::conformance_tests!(Cache(Memcached::shared().await));
+lock_testkit::conformance_tests!(Cache(Memcached::start(&[]).await));
