@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
@@ -34,7 +34,7 @@ impl<T: Send + 'static> Idle<T> {
 
     /// Keeps a value, and at most `at_most` in all.
     pub(crate) fn put(&self, value: T, at_most: usize) {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         kept.values.push((value, Instant::now()));
         if kept.values.len() > at_most {
             kept.values.remove(0);
@@ -51,20 +51,20 @@ impl<T: Send + 'static> Idle<T> {
 
     /// Takes the value that `choose` picks, if it picks one.
     pub(crate) fn take(&self, choose: impl FnOnce(&[(T, Instant)]) -> Option<usize>) -> Option<T> {
-        let mut kept = lock(&self.kept);
+        let mut kept = self.kept.lock();
         let at = choose(&kept.values)?;
         Some(kept.values.remove(at).0)
     }
 
     /// Closes all.
     pub(crate) fn clear(&self) {
-        lock(&self.kept).values.clear();
+        self.kept.lock().values.clear();
     }
 }
 
 impl<T> Drop for Idle<T> {
     fn drop(&mut self) {
-        if let Some(closer) = lock(&self.kept).closer.take() {
+        if let Some(closer) = self.kept.lock().closer.take() {
             closer.abort();
         }
     }
@@ -78,7 +78,7 @@ async fn close_the_old<T>(kept: Weak<Mutex<Kept<T>>>, limit: Duration) {
 
 /// Closes values that are too old; returns when the next one will be, if any is left.
 fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> {
-    let mut kept = lock(kept);
+    let mut kept = kept.lock();
     kept.values.retain(|(_, since)| since.elapsed() < limit);
     let next = kept.values.iter().map(|(_, since)| *since + limit).min();
     if next.is_none() {
@@ -86,10 +86,6 @@ fn close_and_look<T>(kept: &Mutex<Kept<T>>, limit: Duration) -> Option<Instant> 
         kept.closer = None;
     }
     next
-}
-
-fn lock<T>(kept: &Mutex<Kept<T>>) -> MutexGuard<'_, Kept<T>> {
-    kept.lock()
 }
 
 #[cfg(test)]
