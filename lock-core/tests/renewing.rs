@@ -7,14 +7,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::backend::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, DistributedLockExt, Extension, Release, Renewal, WaiterHandle, async_trait,
+};
 use lock_core::testing::FakeClock;
 use lock_core::{
-    ClientOptions, Clock, LockClient, LockGuard, LockName, LockRequest, MemoryBackend, Moment,
-    SystemClock,
+    BackendError, Capabilities, ClientOptions, Clock, DistributedLock, LockClient, LockGuard,
+    LockName, LockRequest, MemoryBackend, Moment, OwnerId, Renewals, SystemClock,
 };
 use lock_testkit::{Faulty, eventually};
 use tokio::runtime::Builder;
+use tokio::sync::Mutex;
 use tokio::task::yield_now;
 use tokio::time::{advance, sleep};
 
@@ -176,4 +179,59 @@ async fn c12_a_silent_server_costs_its_own_holds_alone() {
     sleep(TTL * 4).await;
     assert!(kept.is_held(), "its own server answers");
     assert!(!lost.is_held(), "nobody renewed it");
+}
+
+/// Sends one request at a time, each for one hold.
+#[derive(Debug)]
+struct OneByOne {
+    store: MemoryBackend,
+    connection: Mutex<()>,
+}
+
+#[async_trait]
+impl DistributedLock for OneByOne {
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = self.store.capabilities();
+        capabilities.renewals = Renewals::Single;
+        capabilities
+    }
+
+    async fn acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        self.store.acquire(claim, waiter).await
+    }
+
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        let mut answers = Vec::new();
+        for renewal in renewals {
+            let _connection = self.connection.lock().await;
+            sleep(Duration::from_millis(60)).await;
+            answers.push(self.store.extend_one(renewal).await);
+        }
+        answers
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.store.release(name, owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        self.store.withdraw(name, owners).await
+    }
+}
+
+/// C12: a hundred renewals one after the other, which together take longer than one may, lose no hold.
+#[tokio::test(start_paused = true)]
+async fn c12_renewals_that_share_no_request_share_no_time_out() {
+    let backend = OneByOne { store: MemoryBackend::new(), connection: Mutex::default() };
+    let client = LockClient::new(backend);
+    let names: Vec<String> = (0..100).map(|i| format!("held-{i}")).collect();
+    let ttl = Duration::from_secs(30);
+    let guards = join_all(names.iter().map(|name| held(&client, name, ttl))).await;
+    sleep(ttl * 3).await;
+    let lost = guards.iter().filter(|guard| !guard.is_held()).count();
+    assert_eq!(lost, 0);
 }

@@ -15,12 +15,15 @@ use super::containment::contained;
 use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal};
+use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Most holds renewed in one call to the backend. Ten thousand holds are then a hundred requests, and one request
 /// does not keep a server from its other clients for long.
+///
+/// A backend that sends a request for each hold gets one hold a call. A call has one time-out, so a hundred requests one
+/// after the other would all be given up if the last one were late.
 const BATCH: usize = 100;
 
 /// Number of holds after which the renewer yields, so that other tasks run and the runtime receives its input: a
@@ -40,6 +43,8 @@ const LATELY: Duration = Duration::from_secs(2);
 pub(crate) struct Renewer {
     backend: Arc<dyn DistributedLock>,
     clock: Arc<dyn Clock>,
+    /// Most holds of one call to the backend.
+    batch: usize,
     registry: Mutex<Registry>,
     changed: Notify,
     has_run: AtomicBool,
@@ -80,7 +85,11 @@ impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
         let (ran_at, _) = watch::channel(Instant::now());
-        Self { backend, clock, registry, changed, has_run, ran_at }
+        let batch = match backend.capabilities().renewals {
+            Renewals::Batched => BATCH,
+            Renewals::Single => 1,
+        };
+        Self { backend, clock, batch, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
@@ -159,7 +168,7 @@ impl Renewer {
             self.ran_at.send_replace(Instant::now());
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
-            let batches = batches(self.take_due(), |name| self.backend.server_of(name));
+            let batches = self.batches(self.take_due());
             renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
             // Each of these gets its turn: one round takes everything that is due.
             tokio::select! {
@@ -220,9 +229,9 @@ impl Renewer {
             }
         }
         // C12: a request also takes holds that would be due soon.
-        let room = due.len().next_multiple_of(BATCH) - due.len();
+        let room = due.len().next_multiple_of(self.batch) - due.len();
         let may_join = |hold: &Arc<Hold>| matches!(hold.duty(now), Duty::RenewInBatch(_));
-        due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
+        due.extend(holds.after(now).take(self.batch).filter(may_join).take(room));
         for hold in &due {
             // The next look at a hold in renewal is at its deadline.
             holds.put_off(hold, hold.deadline());
@@ -230,7 +239,21 @@ impl Renewer {
         due
     }
 
-    async fn renew(&self, batch: Vec<(Arc<Hold>, Renewal)>) {
+    /// Sorts renewals into batches of one server and of similar TTLs. A batch has one time-out, so a silent server would
+    /// otherwise cost holds of another server.
+    fn batches(&self, due: Vec<Arc<Hold>>) -> Vec<Batch> {
+        let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
+        for hold in due {
+            let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
+            let renewal = hold.begin_renewal();
+            let batch = alike.entry((self.backend.server_of(&renewal.name), magnitude));
+            batch.or_default().push((hold, renewal));
+        }
+        // C12: many holds in one request.
+        alike.into_values().flat_map(|holds| chunks(holds, self.batch)).collect()
+    }
+
+    async fn renew(&self, batch: Batch) {
         let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
         let asked = self.clock.now();
@@ -303,20 +326,6 @@ fn duty_within(hold: &Hold, now: Moment) -> Duration {
 
 /// Renewals of one request, each with its hold.
 type Batch = Vec<(Arc<Hold>, Renewal)>;
-
-/// Sorts renewals into batches of one server and of similar TTLs. A batch has one time-out, so a silent server would
-/// otherwise cost holds of another server.
-fn batches(due: Vec<Arc<Hold>>, server_of: impl Fn(&LockName) -> u64) -> Vec<Batch> {
-    let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
-    for hold in due {
-        let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
-        let renewal = hold.begin_renewal();
-        let batch = alike.entry((server_of(&renewal.name), magnitude));
-        batch.or_default().push((hold, renewal));
-    }
-    // C12: many holds in one request.
-    alike.into_values().flat_map(|holds| chunks(holds, BATCH)).collect()
-}
 
 fn chunks<T>(items: Vec<T>, size: usize) -> Vec<Vec<T>> {
     let mut items = items.into_iter().peekable();

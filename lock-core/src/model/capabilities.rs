@@ -107,7 +107,7 @@ pub enum Wakeup {
 pub enum Renewals {
     /// Up to a hundred holds share a request.
     Batched,
-    /// Each hold sends a request of its own.
+    /// Each hold sends a request of its own, so the client asks for one at a time, each with a time-out of its own.
     Single,
 }
 
