@@ -39,9 +39,9 @@ fn all() -> Done<Vec<Done>> {
     let has_nextest =
         tools::install().is_ok() || step::succeeds(&mut tool("cargo-nextest nextest --version"));
     if !has_nextest {
-        return Ok(vec![step::run(&mut cargo_test("--all-targets")), docs(), examples::run()]);
+        return Ok(vec![step::run(&mut cargo_test("")), examples::run()]);
     }
-    step::run(&mut cargo_test("--all-targets --no-run"))?;
+    step::run(&mut cargo_test("--no-run"))?;
     thread::scope(|scope| {
         let beside = |programs| {
             scope.spawn(move || step::run_and_tell_at_the_end(&mut cargo_test(programs)))
