@@ -177,7 +177,7 @@ async fn c33_a_conflict_behind_others_is_told_when_they_hold() {
     let of = |count: u16| patient(&name).permits(1, count);
     let three = queued(&clients[1], &clients[0], of(3), &name).await;
     let two = tokio::spawn({
-        let (client, request) = (clients[2].clone(), of(2));
+        let (client, request) = (clients[2].clone(), of(2).wait(Duration::from_secs(5)));
         async move { client.acquire(request).await }
     });
     until_waiting(&clients[0], &name, 2).await;

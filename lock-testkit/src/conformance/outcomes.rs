@@ -226,17 +226,21 @@ pub async fn c17_every_call_returns_in_time(harness: &dyn Harness) {
         faulty.always(operation, Fault::Silence);
     }
     let (short, limit) = (Duration::from_millis(200), harness.request_timeout());
-    let request = |wait| LockRequest::from(&name).wait(wait);
-    in_time(harness, short, async { client.acquire(request(Wait::AtMost(short))).await.is_err() })
-        .await;
-    in_time(harness, limit, async { client.acquire(request(Wait::Never)).await.is_err() }).await;
-    in_time(harness, limit, async { guard.extend(ttl).await.is_err() }).await;
-    in_time(harness, limit, async { client.admin().inspect(&name).await.is_err() }).await;
-    in_time(harness, limit, async { client.admin().list("", 1).await.is_err() }).await;
-    in_time(harness, limit, async { client.attach(lease).await.is_err() }).await;
-    in_time(harness, limit, async { guard.release_confirmed().await.is_err() }).await;
-    let outage = limit * 5;
-    in_time(harness, outage, async { client.acquire(request(Wait::Forever)).await.is_err() }).await;
+    let acquire =
+        async |wait| client.acquire(LockRequest::from(&fresh_name()).wait(wait)).await.is_err();
+    let guard = async {
+        in_time(harness, limit, async { guard.extend(ttl).await.is_err() }).await;
+        in_time(harness, limit, async { guard.release_confirmed().await.is_err() }).await;
+    };
+    tokio::join!(
+        in_time(harness, short, acquire(Wait::AtMost(short))),
+        in_time(harness, limit, acquire(Wait::Never)),
+        in_time(harness, limit * 5, acquire(Wait::Forever)),
+        in_time(harness, limit, async { client.admin().inspect(&name).await.is_err() }),
+        in_time(harness, limit, async { client.admin().list("", 1).await.is_err() }),
+        in_time(harness, limit, async { client.attach(lease).await.is_err() }),
+        guard,
+    );
     faulty.heal();
     client.shutdown().await;
 }
