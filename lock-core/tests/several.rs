@@ -207,23 +207,6 @@ fn taken_after(fault: Fault) -> u32 {
     }
 }
 
-/// C16, C39: grants without an answer do not make a lock busy for their own claims.
-#[tokio::test(start_paused = true)]
-async fn c39_what_was_granted_without_an_answer_is_found_again() {
-    for fault in [Fault::ReplyLost, Fault::SilenceAfter] {
-        let (locks, faulty, other) = clients();
-        faulty.once(Operation::AcquireWhileFree, fault);
-        let all = locks.acquire_all(MultiRequest::new(NAMES).wait(Wait::Never)).await;
-        let all = all.expect("nobody else wants them");
-        for (name, token) in all.tokens() {
-            let state = other.admin().inspect(&name).await.expect("an answer");
-            assert_eq!(state.holder().and_then(|holder| holder.token), Some(token));
-        }
-        all.release().await.expect("held to the end");
-        holds_nothing(&other, "after the release").await;
-    }
-}
-
 /// C5, C39: each deadline counts from before the one request.
 #[tokio::test(start_paused = true)]
 async fn c05_each_of_several_deadlines_counts_from_before_the_request() {

@@ -2,13 +2,11 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::{
     LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, MemoryBackend,
 };
-use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::sleep;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,16 +30,6 @@ async fn c47_work_runs_under_the_lock() {
     });
     assert_eq!(working.await.expect("no panic"), (Some(3), 2));
     assert!(locks.try_acquire("stock").await.expect("an answer").is_some());
-}
-
-/// C47: finished work keeps its value even if the server is silent at the release.
-#[tokio::test(start_paused = true)]
-async fn c47_finished_work_is_not_turned_into_a_failure() {
-    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
-    let locks = LockClient::new(faulty.clone());
-    faulty.always(Operation::Release, Fault::Silence);
-    let finished = locks.with("stock", async |_| 42).await.expect("a free lock");
-    assert_eq!(finished.into_value().expect("held to the end"), 42);
 }
 
 /// C13, C47: a loss during the work drops the work; a loss that the release finds is returned beside the value.

@@ -42,17 +42,6 @@ async fn c42_a_run_that_was_recorded_in_between_is_done() {
     assert!(until_free(&other).await <= SECOND, "what did not run keeps nobody out");
 }
 
-/// C42: after a lost reply the request is repeated, and the run is recorded.
-#[tokio::test(start_paused = true)]
-async fn c42_a_record_whose_reply_was_lost_is_repeated() {
-    let (client, faulty, other) = faulty_client();
-    faulty.once(Operation::Record, Fault::ReplyLost);
-    let ran = client.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
-    ran.ran().expect("a free lock").into_value().expect("held to the end, and recorded");
-    let again = other.once("job").occurrence("x").run(async |_| ()).await.expect("an answer");
-    assert!(matches!(again, OnceOutcome::Done(_)), "{again:?}");
-}
-
 /// C42: a server that is down for a part of the TTL costs no record, and nobody gets in meanwhile.
 #[tokio::test(start_paused = true)]
 async fn c42_a_record_is_tried_for_as_long_as_the_lock_is_held() {

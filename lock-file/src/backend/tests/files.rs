@@ -3,46 +3,6 @@
 use super::*;
 
 #[tokio::test]
-async fn c02_names_are_data() {
-    let (_home, lock) = home();
-    let long = "ü".repeat(256);
-    let names = [
-        "a",
-        "a/b",
-        "a/",
-        "/a",
-        "..",
-        "../a",
-        "a:fence",
-        "A",
-        "{a}",
-        "*",
-        "a b",
-        " ",
-        "'\"",
-        "🔒",
-        "a.lock",
-        "a\u{2028}b",
-        "e\u{301}",
-        "\u{e9}",
-        &long,
-    ];
-    let mut claims = Vec::new();
-    for name in names {
-        claims.push(claim(name));
-        granted(&lock, &claims[claims.len() - 1]).await;
-    }
-    let listed = lock.list("", usize::MAX).await.expect("an answer");
-    let mut expected = names;
-    expected.sort_unstable();
-    assert!(listed.iter().map(|state| state.name.as_str()).eq(expected));
-    for claim in claims {
-        let released = lock.release(&claim.name, claim.owner).await;
-        assert_eq!(released.expect("an answer"), Release::Released);
-    }
-}
-
-#[tokio::test]
 async fn list_filters_sorts_limits_and_skips_what_is_foreign() {
     let (home, lock) = home();
     for name in ["b:2", "a:3", "a:1", "a:2"] {

@@ -37,23 +37,6 @@ fn owners(claims: &[&Claim]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn c36_a_repeat_finds_its_own_slots_and_a_freed_slot_is_given_again() {
-    let (_home, lock) = home();
-    let claims = [one_of(3), one_of(3), one_of(3)];
-    let mut grants = Vec::new();
-    for claim in &claims {
-        grants.push(granted(&lock, claim).await);
-    }
-    for (slot, (claim, grant)) in claims.iter().zip(&grants).enumerate() {
-        let again = granted(&lock, claim).await;
-        assert_eq!((again.token, &again.slots), (grant.token, &grant.slots));
-        assert_eq!(grant.slots, Slots::new([slot as u16]));
-    }
-    lock.release(&claims[1].name, claims[1].owner).await.expect("released");
-    assert_eq!(granted(&lock, &one_of(3)).await.slots, Slots::new([1]));
-}
-
-#[tokio::test]
 async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
     let home = tempdir().expect("a directory");
     let start = on(home.path(), "boot", ZERO, ZERO);
