@@ -9,23 +9,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
-    Attempt, Claim, ClockReading, Extension, Record, Recording, Register, Release, Renewal,
-    UrlParameters, WaiterHandle, async_trait,
+    Attempt, Claim, Extension, Record, Recording, Register, Release, Renewal, UrlParameters,
+    WaiterHandle, async_trait,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
-    LockError, LockName, LockState, Occurrence, Order, Outcome, OwnerId, RecordedRun, Renewals,
+    LockError, LockName, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
 
 use crate::server::{BACKEND, Server};
 
-/// Most tries of a change while other clients change the item.
-const TRIES: usize = 20;
-
-/// Locks on a Memcached server. Clones share a connection, which carries one request at a time.
+/// Locks on a Memcached server. Clones share two connections, each of which carries one request at a time.
 #[derive(Clone)]
-pub struct MemcachedBackend(Arc<Server>);
+pub struct MemcachedBackend {
+    server: Arc<Server>,
+    /// The same server. A crowd of waiters does not delay renewals on a connection of their own (C12).
+    renewals: Arc<Server>,
+}
 
 impl MemcachedBackend {
     /// Connects to the locks at `memcached://HOST[:PORT]`. Dropping the future closes the connection.
@@ -42,28 +43,11 @@ impl MemcachedBackend {
             let message = "locks on Memcached are at memcached://HOST[:PORT]".to_owned();
             return Err(LockError::Config { message });
         }
-        match Server::connect(address).await {
-            Ok(server) => Ok(Self(server.into())),
+        let connect = || Server::connect(address);
+        match tokio::try_join!(connect(), connect()) {
+            Ok((server, renewals)) => Ok(Self { server: server.into(), renewals: renewals.into() }),
             Err(source) => Err(LockError::Backend { operation: "connect", name: None, source }),
         }
-    }
-
-    /// Reads a register and changes it; writes it back if it differs.
-    async fn change<T>(
-        &self,
-        name: &LockName,
-        change: impl Fn(&mut Register, ClockReading) -> T,
-    ) -> Result<T, BackendError> {
-        for _ in 0..TRIES {
-            let seen = self.0.read(name).await?;
-            let mut register = seen.register.clone();
-            let outcome = change(&mut register, seen.at);
-            if register == seen.register || self.0.replace(&seen, register).await? {
-                return Ok(outcome);
-            }
-        }
-        let context = "others change this lock all the time";
-        Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, "never in turn"))
     }
 }
 
@@ -89,7 +73,9 @@ impl DistributedLock for MemcachedBackend {
     ) -> Result<Attempt, BackendError> {
         let mut claim = claim.clone();
         claim.ttl = whole_seconds(claim.ttl);
-        self.change(&claim.name, |register, at| register.acquire(BACKEND, &claim, at)).await?
+        self.server
+            .change(&claim.name, |register, at| register.acquire(BACKEND, &claim, at))
+            .await?
     }
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
@@ -97,20 +83,20 @@ impl DistributedLock for MemcachedBackend {
         for mut renewal in renewals.iter().cloned() {
             renewal.ttl = whole_seconds(renewal.ttl);
             let extend = |register: &mut Register, at| register.extend(&renewal, at);
-            answers.push(self.change(&renewal.name, extend).await);
+            answers.push(self.renewals.change(&renewal.name, extend).await);
         }
         answers
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        self.change(name, |register, at| register.release(owner, at)).await
+        self.server.change(name, |register, at| register.release(owner, at)).await
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
         let withdraw = |register: &mut Register, at| {
             owners.iter().for_each(|owner| register.withdraw(*owner, at));
         };
-        self.change(name, withdraw).await
+        self.server.change(name, withdraw).await
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -130,11 +116,11 @@ impl RecordsRuns for MemcachedBackend {
         owner: OwnerId,
         delay: Ttl,
     ) -> Result<Release, BackendError> {
-        self.change(name, |register, at| register.release_after(owner, delay, at)).await
+        self.server.change(name, |register, at| register.release_after(owner, delay, at)).await
     }
 
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        self.change(&record.name, |register, at| register.record(record, at)).await
+        self.server.change(&record.name, |register, at| register.record(record, at)).await
     }
 
     async fn recorded(
@@ -142,42 +128,42 @@ impl RecordsRuns for MemcachedBackend {
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
-        self.0.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
+        self.server.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
     }
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.0.read(name).await.map(|seen| seen.register.runs(seen.at))
+        self.server.read(name).await.map(|seen| seen.register.runs(seen.at))
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
-        self.change(name, |register, at| register.forget(occurrence, at)).await
+        self.server.change(name, |register, at| register.forget(occurrence, at)).await
     }
 }
 
 #[async_trait]
 impl LockAdmin for MemcachedBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.0.read(name).await.map(|seen| seen.register.state(seen.at))
+        self.server.read(name).await.map(|seen| seen.register.state(seen.at))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let all = self.0.all().await?;
+        let all = self.server.all().await?;
         let states = all.iter().map(|seen| seen.register.state(seen.at));
         Ok(LockState::listed(states, prefix, limit))
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        self.change(name, |lock, at| lock.evict(whom, at)).await
+        self.server.change(name, |lock, at| lock.evict(whom, at)).await
     }
 
     async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        doctor::examine(&self.0).await
+        doctor::examine(&self.server).await
     }
 }
 
 impl fmt::Debug for MemcachedBackend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("MemcachedBackend").field(&self.0.address).finish()
+        f.debug_tuple("MemcachedBackend").field(&self.server.address).finish()
     }
 }
 

@@ -21,8 +21,17 @@ pub(crate) const BACKEND: &str = "memcached";
 const PREFIX: &str = "leasehold-";
 const LISTED: &str = "key=leasehold-";
 
+/// Most tries of a change while other clients change the item.
+const TRIES: usize = 20;
+
 /// The parts of an item to read: its value, its version, and its remaining time.
 const READ: [&str; 3] = ["v", "c", "t"];
+
+/// Longest value, a little less than the 1 MiB of an item with a server's defaults. A server that refuses a longer one
+/// also deletes the item that it was to replace, and with it the hold.
+const LONGEST: usize = 1_000_000;
+
+const TOO_LONG: &str = "the lock remembers more than an item can hold: let its runs be remembered for a shorter time, or forget some";
 
 /// Number of items that one request of a listing reads.
 const PAGE: usize = 100;
@@ -97,6 +106,24 @@ impl Server {
         Ok(StoredRegister { register: Register::new(name.clone()), at: reading(time), cas: None })
     }
 
+    /// Reads a register and changes it; writes it back if it differs.
+    pub(crate) async fn change<T>(
+        &self,
+        name: &LockName,
+        change: impl Fn(&mut Register, ClockReading) -> T,
+    ) -> Result<T, BackendError> {
+        for _ in 0..TRIES {
+            let seen = self.read(name).await?;
+            let mut register = seen.register.clone();
+            let outcome = change(&mut register, seen.at);
+            if register == seen.register || self.replace(&seen, register).await? {
+                return Ok(outcome);
+            }
+        }
+        let context = "others change this lock all the time";
+        Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, "never in turn"))
+    }
+
     async fn get(&self, key: &str) -> Result<Option<StoredRegister>, BackendError> {
         let item = self.client().await?.meta_get(key, false, None, Some(&READ)).await;
         let item = item.map_err(failure(Outcome::NotApplied))?;
@@ -104,11 +131,7 @@ impl Server {
     }
 
     /// Replaces the register that was read; returns false, and does nothing, if it has changed since.
-    pub(crate) async fn replace(
-        &self,
-        old: &StoredRegister,
-        new: Register,
-    ) -> Result<bool, BackendError> {
+    async fn replace(&self, old: &StoredRegister, new: Register) -> Result<bool, BackendError> {
         let kept_until = old.at.now + Register::kept_for();
         let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
         let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
@@ -118,6 +141,9 @@ impl Server {
         let value = value.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
         if old.cas == Some(0) {
             return Err(BackendError::refusal(BACKEND, "it runs without compare-and-swap (-C)"));
+        }
+        if value.len() > LONGEST {
+            return Err(BackendError::refusal(BACKEND, TOO_LONG));
         }
         let mut client = self.client().await?;
         match client.meta_set(key, &*value, false, None, Some(&flags)).await {

@@ -1,6 +1,12 @@
 //! Losses that a cache has and a store does not, and their messages.
 
-use lock_core::{DistributedLock, Finding, Health, LockAdmin, LockClient, LockError, LockRequest};
+use std::time::Duration;
+
+use lock_core::backend::{Attempt, Record, Recording, RecordsRuns};
+use lock_core::{
+    DistributedLock, Finding, Health, Lease, LockAdmin, LockClient, LockError, LockRequest,
+    Occurrence,
+};
 use lock_testkit::eventually;
 use memcached_backend::MemcachedBackend;
 
@@ -52,6 +58,50 @@ async fn c31_the_doctor_sees_what_endangers_locks() {
     assert_eq!(finding(&refuses, "eviction").await.health, Health::Good);
     assert_eq!(finding(&refuses, "clock").await.health, Health::Good);
     assert_eq!(finding(&refuses, "persistence").await.health, Health::Risk);
+}
+
+/// S3: a lock whose register is too long for an item is refused more records, and keeps its hold.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_register_that_grows_too_long_loses_no_hold() {
+    let server = Memcached::start(&[]).await;
+    let client = client(&server).await;
+    drop(client.acquire("a").await.expect("a free lock"));
+    client.shutdown().await;
+    let dump = server.say("lru_crawler metadump all").await;
+    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
+    let now: u64 = server.stat("time").await.parse().expect("a time");
+    let until = format!(r#"{{"secs":{},"nanos":0}}"#, now + 86_400);
+    let run = |number| format!(r#"{{"occurrence":"{number:0500}","token":1,"until":{until}}}"#);
+    let runs = (0..1_750).map(run).collect::<Vec<_>>().join(",");
+    let value = format!(
+        r#"{{"kept_until":{},"register":{{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[{runs}]}}}}"#,
+        now + 1000
+    );
+    let put = format!("ms {key} {} T1000\r\n{value}\r\nmn", value.len());
+    assert!(server.say(&put).await.starts_with("HD"));
+    let backend = backend(&server).await;
+    let [claim, other] = [(); 2].map(|()| LockRequest::new("a").claim().expect("a claim"));
+    let Ok(Attempt::Granted(grant)) = backend.acquire(&claim, None).await else {
+        panic!("nobody holds it");
+    };
+    let lease = format!("lease1:{}:{}:30000:a", claim.owner.expose(), grant.token);
+    let lease = Lease::import(&lease).expect("a lease");
+    let mut refused = None;
+    for number in 0..500 {
+        let occurrence = Occurrence::new(format!("{number:0512}")).expect("an occurrence");
+        let record = Record::new(&lease, occurrence, Duration::from_secs(86_400));
+        match backend.record(&record.expect("a record")).await {
+            Ok(recorded) => assert_eq!(recorded, Recording::Recorded),
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    let refused = refused.expect("an item is at most a megabyte");
+    assert!(!refused.is_transient() && refused.to_string().contains("forget"), "{refused}");
+    let other = backend.acquire(&other, None).await;
+    assert!(matches!(other, Ok(Attempt::Busy(_))), "{other:?}");
 }
 
 /// C49: an item with the key of a lock and other content is reported at once.

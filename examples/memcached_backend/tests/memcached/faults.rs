@@ -15,7 +15,7 @@ struct Faults;
 impl faults::Harness for Faults {
     type Server = Memcached;
 
-    const CONNECTIONS: usize = 1;
+    const CONNECTIONS: usize = 2;
 
     async fn start() -> Memcached {
         Memcached::start(&[]).await
