@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_core::backend::FALLBACK_POLL;
-use lock_core::{LockClient, LockError, LockRequest, MemoryBackend, Wait};
+use lock_core::{LockClient, LockError, LockName, LockRequest, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
@@ -303,4 +303,23 @@ fn c17_a_runtime_that_ends_leaves_the_line_to_others() {
     let granted = stays.block_on(async { timeout(TTL, second).await.expect("in time") });
     drop(granted.expect("it asks anew"));
     assert_eq!(store.asked(), 2);
+}
+
+/// C19: a crowd of holds that was dropped at a silent server delays no hold that was dropped at another.
+#[tokio::test(start_paused = true)]
+async fn c19_a_silent_server_delays_the_cleanups_of_no_other() {
+    let store = Faulty::new(Arc::new(MemoryBackend::new()));
+    let client = LockClient::new(store.clone());
+    let names: Vec<LockName> =
+        (0..2_000).map(|i| LockName::new(format!("silent-{i}")).expect("a name")).collect();
+    names.iter().for_each(|name| store.move_to(name, 1));
+    let guards = join_all(names.iter().map(|name| client.acquire(name))).await;
+    let other = client.acquire("other").await.expect("a free lock");
+    names.iter().for_each(|name| store.jam(name));
+    drop(guards);
+    sleep(MS).await;
+    drop(other);
+    let observer = LockClient::new(store);
+    let free = timeout(100 * MS, observer.acquire("other")).await;
+    let _free = free.expect("in time").expect("a free lock");
 }

@@ -18,7 +18,7 @@ use crate::model::{AtLeast, BackendError, LockName, OwnerId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
-/// Most cleanups that begin at once, so that a server is not flooded when many guards are dropped.
+/// Most cleanups that begin at once at a server, so that it is not flooded when many guards are dropped.
 const BURST: usize = 64;
 
 /// Longest turn of a cleanup. Then it goes on without its turn: its lock may be jammed, and other locks are not.
@@ -44,7 +44,8 @@ pub(crate) struct Janitor {
     telemetry: Arc<Telemetry>,
     lanes: Mutex<Lanes>,
     arrived: Notify,
-    burst: Semaphore,
+    /// The turns at each server, so that a silent one delays no cleanup of the others.
+    turns: Mutex<HashMap<u64, Arc<Semaphore>>>,
     unfinished: Arc<watch::Sender<Unfinished>>,
     closed: AtomicBool,
 }
@@ -164,7 +165,7 @@ impl Janitor {
             telemetry,
             lanes: Mutex::default(),
             arrived: Notify::new(),
-            burst: Semaphore::new(BURST),
+            turns: Mutex::default(),
             unfinished: Arc::new(watch::channel(Unfinished::default()).0),
             closed: AtomicBool::new(false),
         }
@@ -278,7 +279,8 @@ impl Janitor {
         cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
         let backend = self.backend.capabilities().backend;
-        let turn = self.burst.acquire().await;
+        let turns = self.turns_at(self.backend.server_of(name));
+        let turn = turns.acquire().await;
         let until = cleanups.iter().map(|cleanup| cleanup.until).max();
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         let give_back = || contained(backend, self.give_back(name, cleanups));
@@ -313,6 +315,11 @@ impl Janitor {
             (Remains::Hold, None) => self.backend.release(name, owner).await.map(Some),
             (Remains::Claim, _) => self.backend.withdraw(name, &[owner]).await.map(|()| None),
         }
+    }
+
+    fn turns_at(&self, server: u64) -> Arc<Semaphore> {
+        let new = || Arc::new(Semaphore::new(BURST));
+        locked(&self.turns).entry(server).or_insert_with(new).clone()
     }
 
     fn lanes(&self) -> MutexGuard<'_, Lanes> {
