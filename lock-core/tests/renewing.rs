@@ -15,7 +15,7 @@ use lock_core::{
     BackendError, Capabilities, ClientOptions, Clock, DistributedLock, LockClient, LockGuard,
     LockName, LockRequest, MemoryBackend, Moment, OwnerId, Renewals, SystemClock,
 };
-use lock_testkit::{Faulty, eventually};
+use lock_testkit::{Fault, Faulty, Operation, eventually};
 use tokio::runtime::Builder;
 use tokio::sync::Mutex;
 use tokio::task::yield_now;
@@ -179,6 +179,36 @@ async fn c12_a_silent_server_costs_its_own_holds_alone() {
     sleep(TTL * 4).await;
     assert!(kept.is_held(), "its own server answers");
     assert!(!lost.is_held(), "nobody renewed it");
+}
+
+/// C12: a hold for which the server cannot answer costs no other hold of its batch.
+#[tokio::test(start_paused = true)]
+async fn c12_a_hold_without_an_answer_costs_no_other_of_its_server() {
+    const TTL: Duration = Duration::from_secs(3);
+    let store = Faulty::new(Arc::new(MemoryBackend::new()));
+    let client = LockClient::new(store.clone());
+    let names: Vec<String> = (0..50).map(|i| format!("kept-{i}")).collect();
+    let kept = join_all(names.iter().map(|name| held(&client, name, TTL))).await;
+    let jammed = held(&client, "jammed", TTL).await;
+    store.jam(&LockName::new("jammed").expect("a name"));
+    sleep(TTL * 4).await;
+    let lost = kept.iter().filter(|guard| !guard.is_held()).count();
+    assert_eq!((lost, jammed.is_held()), (0, false));
+}
+
+/// C12: the holds of a silent server stay in batches.
+#[tokio::test(start_paused = true)]
+async fn c12_a_silent_server_gets_no_flood_of_renewals() {
+    let store = Faulty::new(Arc::new(MemoryBackend::new()));
+    let client = LockClient::new(store.clone());
+    let names: Vec<String> = (0..2000).map(|i| format!("held-{i}")).collect();
+    let ttl = Duration::from_secs(30);
+    let guards = join_all(names.iter().map(|name| held(&client, name, ttl))).await;
+    store.always(Operation::Extend, Fault::Silence);
+    sleep(ttl * 2).await;
+    assert!(guards.iter().all(|guard| !guard.is_held()));
+    let calls = store.calls(Operation::Extend);
+    assert!(calls < 200, "{calls} calls");
 }
 
 /// Sends one request at a time, each for one hold.

@@ -107,6 +107,22 @@ async fn c12_a_crowd_at_jammed_locks_does_not_delay_renewals() {
     beside_a_crowd(&server, &lock, 10, renewal).await;
 }
 
+/// C12: a hold whose grant is locked by a stranger costs no other hold its renewal.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c12_a_jammed_hold_costs_no_other_its_renewal() {
+    let server = PostgresServer::start().await;
+    let client = client(&server.url()).await;
+    let request = |name| patient(name).ttl(Duration::from_secs(9));
+    let jammed = client.acquire(request("jammed")).await.expect("a free lock");
+    let kept = client.acquire(request("kept")).await.expect("a free lock");
+    let mut stranger = connection(&server).await;
+    let jam = "BEGIN; SELECT FROM leasehold.locks_grants WHERE name = 'jammed' FOR UPDATE";
+    stranger.execute(sqlx::raw_sql(jam)).await.expect("locked");
+    eventually("the jammed hold is lost", LIMIT, async || !jammed.is_held()).await;
+    sleep(Duration::from_secs(2)).await;
+    assert!(kept.is_held(), "{:?}", kept.renewal_error());
+}
+
 /// C19: attempts at one jammed lock, none of which gives up, leave connections for another.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c19_a_crowd_at_one_jammed_lock_leaves_connections_for_others() {

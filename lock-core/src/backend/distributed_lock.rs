@@ -66,6 +66,10 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Extends many holds, in as few requests as the server allows; the answers are in the order of
     /// the questions.
     ///
+    /// The client asks for up to a hundred holds at a time, or for one if the backend's
+    /// [`Capabilities::renewals`] are single. A call without an answer within a sixth of the TTL has none for each of its
+    /// holds, and the client then asks for these one by one.
+    ///
     /// Each hold that its owner still has lasts at least its TTL from now. No hold is shortened, so answers may
     /// overtake each other. A hold that is over is [`Extension::Lost`] and is **never** restored (C10).
     ///
@@ -105,8 +109,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Numbers the server of a lock, for a backend with several servers that can fail one by one: all locks of one
     /// server have the same number. By default there is one server.
     ///
-    /// The client calls it before it extends holds. Holds of one server share requests (C12), and wait for no other
-    /// server.
+    /// The client calls it before it extends or gives back holds. Holds of one server share requests (C12), and wait
+    /// for no other server.
     fn server_of(&self, name: &LockName) -> u64 {
         let _ = name;
         0

@@ -157,6 +157,11 @@ impl Hold {
         self.state().renewal_error.clone()
     }
 
+    /// Returns true if the last renewal had no answer.
+    pub(crate) fn has_no_answer(&self) -> bool {
+        self.state().renewal_error.is_some()
+    }
+
     /// Returns the deadline of the hold, as far as is known.
     pub(crate) fn deadline(&self) -> Moment {
         self.state().lease.deadline

@@ -26,6 +26,10 @@ use crate::sync::{Mutex, MutexGuard, locked};
 /// after the other would all be given up if the last one were late.
 const BATCH: usize = 100;
 
+/// Most holds without an answer that are then renewed alone. If more have none, their server does not answer at all. So
+/// many single requests would keep it busy when it comes back.
+const ALONE_AT_MOST: usize = 4 * BATCH;
+
 /// Number of holds after which the renewer yields, so that other tasks run and the runtime receives its input: a
 /// batch takes long compared with a request.
 const AT_A_STRETCH: usize = 10;
@@ -241,16 +245,33 @@ impl Renewer {
 
     /// Sorts renewals into batches of one server and of similar TTLs. A batch has one time-out, so a silent server would
     /// otherwise cost holds of another server.
+    ///
+    /// A hold whose last renewal had no answer is renewed alone: the server may be unable to answer for another hold of
+    /// that batch, for example while an operator keeps its row locked.
     fn batches(&self, due: Vec<Arc<Hold>>) -> Vec<Batch> {
-        let mut alike: BTreeMap<(u64, u32), Batch> = BTreeMap::new();
+        let leaves_batch = self.splits_batches(&due);
+        let (mut batches, mut alike) = (Vec::new(), BTreeMap::<(u64, u32), Batch>::new());
         for hold in due {
+            let is_alone = leaves_batch && hold.has_no_answer();
             let magnitude = hold.attempt_limit().as_millis().max(1).ilog2();
             let renewal = hold.begin_renewal();
-            let batch = alike.entry((self.backend.server_of(&renewal.name), magnitude));
-            batch.or_default().push((hold, renewal));
+            if is_alone {
+                batches.push(vec![(hold, renewal)]);
+            } else {
+                let batch = alike.entry((self.backend.server_of(&renewal.name), magnitude));
+                batch.or_default().push((hold, renewal));
+            }
         }
         // C12: many holds in one request.
-        alike.into_values().flat_map(|holds| chunks(holds, self.batch)).collect()
+        batches.extend(alike.into_values().flat_map(|holds| chunks(holds, self.batch)));
+        batches
+    }
+
+    /// Returns true if some of these holds had no answer, and not too many of all.
+    fn splits_batches(&self, due: &[Arc<Hold>]) -> bool {
+        let has_no_answer = |hold: &&Arc<Hold>| hold.has_no_answer();
+        due.iter().any(|hold| hold.has_no_answer())
+            && self.registry().holds.holds().filter(has_no_answer).nth(ALONE_AT_MOST).is_none()
     }
 
     async fn renew(&self, batch: Batch) {
