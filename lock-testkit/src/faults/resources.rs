@@ -62,7 +62,11 @@ pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harne
         let claim = patient(name).claim().expect("a good name");
         backend.acquire(&claim, None).await.expect("an answer");
     }
-    let waiting = names.iter().map(async |name| released(held(&waiter, name).await).await);
+    // The last begins to wait long after the first on a slow machine.
+    let waiting = names.iter().map(async |name| {
+        let guard = waiter.acquire(patient(name).wait(10 * LIMIT)).await;
+        released(guard.expect("its turn comes")).await;
+    });
     let release = async {
         join_all(names.iter().map(|name| until_waiting(&observer, name, 1))).await;
         if waiter.capabilities().wakeup == Wakeup::Push {
