@@ -20,8 +20,10 @@ const ON_DISK: &str = "--test etcd --test postgres";
 const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
 const OF_SEVERAL_SERVERS: &str = "--test redis_topologies --test zookeeper";
 
-/// Tests of a program that run side by side, per core: most tests wait for most of their time.
+/// Tests of a program that run side by side, per core: most tests wait for most of their time, and those of [`ON_DISK`]
+/// for even more of it.
 const TESTS_PER_CORE: usize = 3;
+const TESTS_ON_DISK_PER_CORE: usize = 4;
 
 /// Sets up, then runs all tests, those in the docs, and all examples. With arguments it only runs `cargo test`
 /// with them. One failure does not hide another.
@@ -43,12 +45,15 @@ fn all() -> Done<Vec<Done>> {
     }
     step::run(&mut cargo_test("--no-run"))?;
     thread::scope(|scope| {
-        let beside = |programs| {
-            scope.spawn(move || step::run_and_tell_at_the_end(&mut cargo_test(programs)))
+        let beside = |programs, per_core| {
+            let mut tests = cargo_test(programs);
+            tests.env("RUST_TEST_THREADS", side_by_side(per_core));
+            scope.spawn(move || step::run_and_tell_at_the_end(&mut tests))
         };
-        let on_disk = beside(ON_DISK);
+        let on_disk = beside(ON_DISK, TESTS_ON_DISK_PER_CORE);
         let others = step::run(&mut nextest());
-        let rows = [on_disk, beside(IN_MEMORY), beside(OF_SEVERAL_SERVERS)];
+        let rows = [IN_MEMORY, OF_SEVERAL_SERVERS].map(|row| beside(row, TESTS_PER_CORE));
+        let rows = std::iter::once(on_disk).chain(rows);
         let done = [others, docs(), examples::run()];
         let rows = rows
             .map(|runner| runner.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
@@ -65,16 +70,16 @@ fn nextest() -> Command {
     let shared = shared.split_whitespace().filter(|word| *word != "--test");
     let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
-    nextest.arg(side_by_side()).arg("-E").arg(others.join(" & "));
+    nextest.arg(side_by_side(TESTS_PER_CORE)).arg("-E").arg(others.join(" & "));
     nextest
 }
 
 fn cargo_test(what: &str) -> Command {
     let mut tests = workspace::cargo(&format!("test {ALL} {what}"));
-    tests.env("RUST_TEST_THREADS", side_by_side());
+    tests.env("RUST_TEST_THREADS", side_by_side(TESTS_PER_CORE));
     tests
 }
 
-fn side_by_side() -> String {
-    (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string()
+fn side_by_side(per_core: usize) -> String {
+    (per_core * available_parallelism().map_or(1, usize::from)).to_string()
 }
