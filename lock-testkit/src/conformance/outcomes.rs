@@ -6,7 +6,9 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{claim, client, eventually, faulty_client, fresh_name, patient, until_free};
+use super::steps::{
+    attempt, claim, client, eventually, faulty_client, fresh_name, patient, until_free,
+};
 use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Release};
 use lock_core::{Lease, LockError, LockRequest, LostReason, Outcome, Wait};
@@ -158,7 +160,7 @@ pub async fn c16_a_repeated_acquire_finds_its_own_grant(harness: &dyn Harness) {
     let claim = claim(&name, harness.ttl() * 10);
     let mut tokens = Vec::new();
     for _ in 0..3 {
-        match backend.acquire(&claim, None).await.expect("an answer") {
+        match attempt(&*backend, &claim).await {
             Attempt::Granted(grant) => tokens.push(grant.token),
             Attempt::Busy(seen) => {
                 panic!("a repeat is to find its own grant, and was told: {seen}")

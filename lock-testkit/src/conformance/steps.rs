@@ -47,19 +47,23 @@ pub(super) fn patient(name: &LockName, ttl: Duration) -> LockRequest {
     LockRequest::from(name).ttl(ttl)
 }
 
-/// Returns the grant of a claim on a free lock. If the answer does not arrive in time, the claim is repeated, and
-/// gets the same hold (C16).
-pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
+/// Returns the answer to a claim. If it does not arrive in time, the claim is repeated, and gets the same hold (C16).
+pub(super) async fn attempt(backend: &dyn DistributedLock, claim: &Claim) -> Attempt {
     for _ in 0..20 {
         match backend.acquire(claim, None).await {
-            Ok(Attempt::Granted(grant)) => return grant,
-            Ok(Attempt::Busy(seen)) => {
-                panic!("the server is to grant a free lock, and said: {seen}")
-            }
+            Ok(attempt) => return attempt,
             Err(error) => assert!(error.is_transient(), "an answer: {error}"),
         }
     }
     panic!("the server is to answer");
+}
+
+/// Returns the grant of a claim on a free lock.
+pub(super) async fn granted(backend: &dyn DistributedLock, claim: &Claim) -> Grant {
+    match attempt(backend, claim).await {
+        Attempt::Granted(grant) => grant,
+        Attempt::Busy(seen) => panic!("the server is to grant a free lock, and said: {seen}"),
+    }
 }
 
 /// Asks to extend the hold that `claim` was granted under `token`, by the TTL of the claim.

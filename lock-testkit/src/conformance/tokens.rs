@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{claim, client, eventually, fresh_name, patient};
+use super::steps::{attempt, claim, client, eventually, fresh_name, patient};
 use lock_core::LostReason;
 use lock_core::backend::Attempt;
 
@@ -82,7 +82,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
     // No queue entry or hold is left behind.
     let backend = harness.connect().await;
     let claim = claim(&name, Duration::from_secs(1));
-    let free = backend.acquire(&claim, None).await.expect("an answer");
+    let free = attempt(&*backend, &claim).await;
     let is_free = matches!(free, Attempt::Granted(_));
     assert!(is_free, "no hold and no place in the queue is to be left behind: {free:?}");
     backend.withdraw(&name, &[claim.owner]).await.expect("an answer");
