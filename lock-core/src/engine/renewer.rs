@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use futures_util::stream::{FuturesUnordered, StreamExt};
+use futures_util::stream::{self, FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
@@ -22,9 +22,13 @@ use crate::sync::{Mutex, MutexGuard, locked};
 /// Most holds renewed in one call to the backend. Ten thousand holds are then a hundred requests, and one request
 /// does not keep a server from its other clients for long.
 ///
-/// A backend that sends a request for each hold gets one hold a call. A call has one time-out, so a hundred requests one
-/// after the other would all be given up if the last one were late.
+/// A backend that sends a request for each hold gets one hold a call, and [`SINGLE`] calls of a batch at a time. A call
+/// has one time-out, so a hundred requests one after the other would all be given up if the last one were late.
 const BATCH: usize = 100;
+
+/// Most calls of a batch at a time, if each is for one hold. Its time-out begins with the call, so renewals that wait for
+/// their turn are not given up.
+const SINGLE: usize = 10;
 
 /// Most holds without an answer that are then renewed alone. If more have none, their server does not answer at all. So
 /// many single requests would keep it busy when it comes back.
@@ -47,8 +51,8 @@ const LATELY: Duration = Duration::from_secs(2);
 pub(crate) struct Renewer {
     backend: Arc<dyn DistributedLock>,
     clock: Arc<dyn Clock>,
-    /// Most holds of one call to the backend.
-    batch: usize,
+    /// True if each call to the backend is for one hold.
+    is_single: bool,
     registry: Mutex<Registry>,
     changed: Notify,
     has_run: AtomicBool,
@@ -89,11 +93,8 @@ impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
         let (ran_at, _) = watch::channel(Instant::now());
-        let batch = match backend.capabilities().renewals {
-            Renewals::Batched => BATCH,
-            Renewals::Single => 1,
-        };
-        Self { backend, clock, batch, registry, changed, has_run, ran_at }
+        let is_single = backend.capabilities().renewals == Renewals::Single;
+        Self { backend, clock, is_single, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
@@ -233,9 +234,9 @@ impl Renewer {
             }
         }
         // C12: a request also takes holds that would be due soon.
-        let room = due.len().next_multiple_of(self.batch) - due.len();
+        let room = due.len().next_multiple_of(BATCH) - due.len();
         let may_join = |hold: &Arc<Hold>| matches!(hold.duty(now), Duty::RenewInBatch(_));
-        due.extend(holds.after(now).take(self.batch).filter(may_join).take(room));
+        due.extend(holds.after(now).take(BATCH).filter(may_join).take(room));
         for hold in &due {
             // The next look at a hold in renewal is at its deadline.
             holds.put_off(hold, hold.deadline());
@@ -263,7 +264,7 @@ impl Renewer {
             }
         }
         // C12: many holds in one request.
-        batches.extend(alike.into_values().flat_map(|holds| chunks(holds, self.batch)));
+        batches.extend(alike.into_values().flat_map(|holds| chunks(holds, BATCH)));
         batches
     }
 
@@ -275,6 +276,15 @@ impl Renewer {
     }
 
     async fn renew(&self, batch: Batch) {
+        if self.is_single {
+            let alone = |one| self.renew_together(vec![one]);
+            stream::iter(batch).for_each_concurrent(SINGLE, alone).await;
+        } else {
+            self.renew_together(batch).await;
+        }
+    }
+
+    async fn renew_together(&self, batch: Batch) {
         let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
         let asked = self.clock.now();
