@@ -24,7 +24,7 @@ use crate::server::{BACKEND, Server};
 #[derive(Clone)]
 pub struct MemcachedBackend {
     server: Arc<Server>,
-    /// The same server. A crowd of waiters does not delay renewals on a connection of their own (C12).
+    /// Reaches that server by a connection of its own, so that a crowd of waiters does not delay renewals (C12).
     renewals: Arc<Server>,
 }
 

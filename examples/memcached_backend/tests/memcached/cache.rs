@@ -60,15 +60,21 @@ async fn c31_the_doctor_sees_what_endangers_locks() {
     assert_eq!(finding(&refuses, "persistence").await.health, Health::Risk);
 }
 
+/// Returns the key of the lock "a" on a new server.
+async fn key_of_a(server: &Memcached) -> String {
+    let client = client(server).await;
+    drop(client.acquire("a").await.expect("a free lock"));
+    client.shutdown().await;
+    let dump = server.say("lru_crawler metadump all").await;
+    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next());
+    key.expect("a key").to_owned()
+}
+
 /// S3: a lock whose register is too long for an item is refused more records, and keeps its hold.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_a_register_that_grows_too_long_loses_no_hold() {
     let server = Memcached::start(&[]).await;
-    let client = client(&server).await;
-    drop(client.acquire("a").await.expect("a free lock"));
-    client.shutdown().await;
-    let dump = server.say("lru_crawler metadump all").await;
-    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
+    let key = key_of_a(&server).await;
     let now: u64 = server.stat("time").await.parse().expect("a time");
     let until = format!(r#"{{"secs":{},"nanos":0}}"#, now + 86_400);
     let run = |number| format!(r#"{{"occurrence":"{number:0500}","token":1,"until":{until}}}"#);
@@ -108,11 +114,7 @@ async fn s3_a_register_that_grows_too_long_loses_no_hold() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_an_item_that_is_no_register_is_told_of() {
     let server = Memcached::start(&[]).await;
-    let client = client(&server).await;
-    drop(client.acquire("a").await.expect("a free lock"));
-    client.shutdown().await;
-    let dump = server.say("lru_crawler metadump all").await;
-    let key = dump.strip_prefix("key=").and_then(|line| line.split(' ').next()).expect("a key");
+    let key = key_of_a(&server).await;
     let put = async |value: &str, ttl: u32| {
         let item = format!("ms {key} {} T{ttl}\r\n{value}\r\nmn", value.len());
         assert!(server.say(&item).await.starts_with("HD"));
@@ -133,7 +135,7 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
             let refused = refused.expect_err("it is no lock of ours");
             assert!(matches!(refused, LockError::NotALock { .. }), "{refused}");
             let text = refused.to_string();
-            assert!(text.contains(key) && text.contains("delete the item"), "{text}");
+            assert!(text.contains(&key) && text.contains("delete the item"), "{text}");
         }
         assert!(listed.is_err(), "{value}");
         let kept = server.say(&format!("mg {key} s\r\nmn")).await;
