@@ -1,6 +1,6 @@
 //! Histories on every kind of store under random faults, and controls that test the checker.
 //!
-//! Each test is one short run. `cargo xtask chaos` makes long ones of them, and runs the second topologies of a store.
+//! Each test is one short run. `cargo xtask chaos` makes long ones of them.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -19,9 +19,9 @@ fn child_role() {
 
 /// Makes a test of a short run on each store.
 macro_rules! histories {
-    ($($(#[$attribute:meta])* $name:ident: $store:ty;)*) => {
+    ($($(#[$feature:meta])* $name:ident: $store:ty;)*) => {
         $(
-            $(#[$attribute])*
+            $(#[$feature])*
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $name() {
                 run::<$store>(&Plan::of_environment()).await.demand_none();
@@ -36,29 +36,23 @@ histories! {
     #[cfg(feature = "redis")]
     p1_histories_on_redis: stores::redis::Redis;
     #[cfg(feature = "redis")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_redis_cluster: stores::redis::Cluster;
     #[cfg(feature = "redis")]
     p1_histories_on_redis_quorum: stores::redis::RedisQuorum;
     #[cfg(feature = "redis")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_redis_sentinel: stores::redis::Sentinels;
     #[cfg(feature = "etcd")]
     p1_histories_on_etcd: stores::etcd::Etcd;
     #[cfg(feature = "etcd")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_etcd_of_three: stores::etcd::Members;
     #[cfg(feature = "postgres")]
     p1_histories_on_postgres: stores::postgres::Postgres;
     #[cfg(feature = "postgres")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_postgres_pooled: stores::postgres::Pooled;
     #[cfg(feature = "postgres")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_postgres_standby: stores::postgres::WithStandby;
     #[cfg(feature = "zookeeper")]
     p1_histories_on_zookeeper: stores::zookeeper::ZooKeeper;
     #[cfg(feature = "zookeeper")]
-    #[ignore = "a second topology: `cargo xtask chaos` runs it"]
     p1_histories_on_zookeeper_of_three: stores::zookeeper::Members;
 }

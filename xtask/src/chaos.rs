@@ -31,7 +31,7 @@ pub(crate) fn run(chaos: &Chaos, soaks: bool) -> Done {
     let minutes = chaos.minutes.unwrap_or(if soaks { 30 } else { 5 });
     let mut tests = workspace::cargo("test --workspace --all-features --test chaos --");
     tests.arg(format!("p1_histories_on_{}", chaos.backend.as_deref().unwrap_or_default()));
-    tests.args(["--include-ignored", "--nocapture", "--test-threads=1"]);
+    tests.args(["--nocapture", "--test-threads=1"]);
     tests.env("LEASEHOLD_CHAOS_SOAKS", soaks.to_string());
     tests.env("LEASEHOLD_CHAOS_SECONDS", (60 * minutes).to_string());
     tests.env("LEASEHOLD_CHAOS_FAULT", chaos.fault.as_deref().unwrap_or_default());
