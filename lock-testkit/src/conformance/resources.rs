@@ -2,6 +2,7 @@
 
 use crate::Expect;
 use std::collections::BTreeMap;
+use std::fs;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -126,14 +127,24 @@ impl Kept {
     }
 }
 
-/// Returns the longest time for which `request` blocked the thread.
+/// Returns the longest time for which `request` blocked the thread. Time in which the thread waited for a processor
+/// does not count.
 async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
     let (mut request, mut longest) = (pin!(request), Duration::ZERO);
     let answer = poll_fn(|context| {
-        let begun = Instant::now();
+        let (begun, waited) = (Instant::now(), waited_for_a_processor());
         let answer = request.as_mut().poll(context);
-        longest = longest.max(begun.elapsed());
+        let elapsed = begun.elapsed();
+        longest = longest.max(elapsed.saturating_sub(waited_for_a_processor() - waited));
         answer
     });
     (answer.await, longest)
+}
+
+/// Returns the time for which this thread was ready to run while others ran, since its start. Zero on systems that
+/// do not count it.
+fn waited_for_a_processor() -> Duration {
+    let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = counted.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
+    Duration::from_nanos(waited.unwrap_or_default())
 }
