@@ -13,7 +13,7 @@ use lock_core::{
 use tokio::time::timeout;
 
 use super::harness::Harness;
-use super::steps::{client, eventually, fresh_name, patient, until_free};
+use super::steps::{answered, client, eventually, fresh_name, patient, until_free};
 
 pub(super) type Asked = fn(LockRequest) -> LockRequest;
 
@@ -68,7 +68,7 @@ pub(super) async fn release_all(backend: &dyn DistributedLock, claims: &[Claim])
 /// Waits until `many` claims wait for the lock, if the backend reports their number.
 async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &LockName, many: u64) {
     eventually(harness, "the requests wait", async || {
-        let state = observer.admin().inspect(name).await.expect("the server answers");
+        let state = answered(harness, async || observer.admin().inspect(name).await).await;
         state.waiters.is_none_or(|waiters| waiters >= many)
     })
     .await;
@@ -155,7 +155,7 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
     let state = holder.admin().inspect(&name).await.expect("an answer");
     assert_eq!(state.holders.len(), 1, "a conflict is to change nothing");
     eventually(harness, "a conflict leaves nothing in the queue", async || {
-        let state = holder.admin().inspect(&name).await.expect("an answer");
+        let state = answered(harness, async || holder.admin().inspect(&name).await).await;
         state.waiters.unwrap_or(0) == 0
     })
     .await;

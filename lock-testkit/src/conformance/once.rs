@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 use super::harness::Harness;
 use super::records::record;
 use super::steps::{
-    claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal, until_expired,
+    answered, claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal,
+    until_expired,
 };
 use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Claim, Extension, Recording, Release};
@@ -88,7 +89,7 @@ pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness
         async move { waiter.acquire(request).await.expect("granted in the end") }
     });
     eventually(harness, "it waits", async || {
-        let state = waiter.admin().inspect(&name).await.expect("an answer");
+        let state = answered(harness, async || waiter.admin().inspect(&name).await).await;
         state.waiters.unwrap_or(1) > 0
     })
     .await;

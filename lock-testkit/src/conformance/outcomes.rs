@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
 use super::steps::{
-    attempt, claim, client, eventually, faulty_client, fresh_name, patient, until_free,
+    answered, attempt, claim, client, eventually, faulty_client, fresh_name, patient, until_free,
 };
 use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Release};
@@ -53,7 +53,7 @@ pub async fn c14_a_bounded_wait_times_out(harness: &dyn Harness) {
         "a wait of {wait:?} is to end by {bound:?}, not sooner than asked: {waited:?}"
     );
     eventually(harness, "a wait that ended leaves no place in the queue", async || {
-        let state = holder.admin().inspect(&name).await.expect("an answer");
+        let state = answered(harness, async || holder.admin().inspect(&name).await).await;
         state.waiters.unwrap_or(0) == 0
     })
     .await;

@@ -8,7 +8,7 @@ use tokio::time::timeout;
 
 use super::harness::Harness;
 use super::steps::{
-    claim, client, eventually, faulty_client, fresh_name, granted, patient, until_free,
+    answered, claim, client, eventually, faulty_client, fresh_name, granted, patient, until_free,
 };
 use crate::{Fault, Faulty, Operation};
 use lock_core::backend::Claim;
@@ -61,9 +61,9 @@ async fn until_it_waits(
     faulty: &Faulty,
 ) {
     eventually(harness, "it waits", async || {
-        let waiters = observer.admin().inspect(name).await.expect("an answer").waiters;
+        let state = answered(harness, async || observer.admin().inspect(name).await).await;
         // The first request for the lock alone has been answered when the second is sent.
-        waiters.map_or_else(|| faulty.calls(Operation::Acquire) > 1, |waiters| waiters > 0)
+        state.waiters.map_or_else(|| faulty.calls(Operation::Acquire) > 1, |waiters| waiters > 0)
     })
     .await;
 }

@@ -103,7 +103,7 @@ pub(super) async fn answered<T>(
 /// Waits until nobody holds `name` or waits for it.
 pub(super) async fn until_free(harness: &dyn Harness, observer: &LockClient, name: &LockName) {
     eventually(harness, "the lock is free and nobody waits", async || {
-        let state = observer.admin().inspect(name).await.expect("the server answers");
+        let state = answered(harness, async || observer.admin().inspect(name).await).await;
         state.holder().is_none() && state.waiters.unwrap_or(0) == 0
     })
     .await;

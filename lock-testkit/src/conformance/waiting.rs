@@ -7,14 +7,14 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{client, eventually, faulty_client, fresh_name, patient, until_free};
+use super::steps::{answered, client, eventually, faulty_client, fresh_name, patient, until_free};
 use crate::{Fault, Operation};
 use lock_core::backend::FALLBACK_POLL;
 use lock_core::{LockClient, LockName, Order, Wakeup};
 
 /// Returns the server's count of waiters for `name`; `None` where the backend has no queue.
-async fn waiters(observer: &LockClient, name: &LockName) -> Option<u64> {
-    observer.admin().inspect(name).await.expect("an answer").waiters
+async fn waiters(harness: &dyn Harness, observer: &LockClient, name: &LockName) -> Option<u64> {
+    answered(harness, async || observer.admin().inspect(name).await).await.waiters
 }
 
 /// C26: many waiters of one client have one place on the server; all of them are served.
@@ -26,15 +26,17 @@ pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     let tasks = (0..TASKS).map(async |_| {
         let guard = waiter.acquire(patient(&name, harness.limit())).await.expect("its turn comes");
         *served.lock().expect("no panic") += 1;
-        let seen = waiters(&holder, &name).await.unwrap_or(0);
+        let seen = waiters(harness, &holder, &name).await.unwrap_or(0);
         let most_before = most.lock().map(|most| *most).expect("no panic");
         *most.lock().expect("no panic") = seen.max(most_before);
         guard.release().await.expect("an answer");
     });
     let release = async {
-        if waiters(&holder, &name).await.is_some() {
-            eventually(harness, "they queue", async || waiters(&holder, &name).await == Some(1))
-                .await;
+        if waiters(harness, &holder, &name).await.is_some() {
+            eventually(harness, "they queue", async || {
+                waiters(harness, &holder, &name).await == Some(1)
+            })
+            .await;
         }
         guard.release().await.expect("an answer");
     };
@@ -62,8 +64,10 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
             served.lock().expect("no panic").push(place);
             guard.release().await.expect("an answer");
         }));
-        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(place + 1))
-            .await;
+        eventually(harness, "it queues", async || {
+            waiters(harness, &holder, &name).await == Some(place + 1)
+        })
+        .await;
     }
     guard.release().await.expect("an answer");
     timeout(harness.limit(), join_all(tasks)).await.expect("all are served");
@@ -123,7 +127,7 @@ pub async fn c28_a_dead_holder_costs_no_more_than_its_ttl(harness: &dyn Harness)
 /// subscription: it misses no release between its look and its subscription.
 pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
-    let queue = waiters(&holder, &name).await.is_some();
+    let queue = waiters(harness, &holder, &name).await.is_some();
     if holder.capabilities().wakeup != Wakeup::Push || !queue {
         return;
     }
@@ -134,7 +138,10 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
     faulty.always(Operation::Acquire, Fault::Silence);
     let waiting = waiter.acquire(patient(&name, harness.limit()));
     let release = async {
-        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
+        eventually(harness, "it queues", async || {
+            waiters(harness, &holder, &name).await == Some(1)
+        })
+        .await;
         guard.release().await.expect("an answer");
     };
     let (next, ()) = tokio::join!(waiting, release);
@@ -159,8 +166,11 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
             dead.acquire(request).await.map(|guard| guard.detach())
         }
     });
-    if waiters(&holder, &name).await.is_some() {
-        eventually(harness, "it queues", async || waiters(&holder, &name).await == Some(1)).await;
+    if waiters(harness, &holder, &name).await.is_some() {
+        eventually(harness, "it queues", async || {
+            waiters(harness, &holder, &name).await == Some(1)
+        })
+        .await;
     }
     eventually(harness, "it asks", async || unanswered.calls(Operation::Acquire) > 0).await;
     // A request in flight could be granted the lock for its whole TTL. The next call begins after its answer, and is

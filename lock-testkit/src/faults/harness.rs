@@ -21,6 +21,9 @@ pub trait Harness: 'static {
     /// Number of locks that one client may ask for at once and still get in good time.
     const AT_ONCE: usize = 1200;
 
+    /// Number of holds that one client can renew on a busy machine.
+    const HOLDS: usize = 1000;
+
     /// The request time-out of the clients under test.
     const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -78,7 +78,7 @@ macro_rules! test_faults {
 macro_rules! test_resources {
     ($harness:ty) => {
         $crate::test_faults! { @each $harness;
-            c12_a_thousand_holds_are_renewed
+            c12_many_holds_are_renewed
             c26_a_client_has_few_connections_however_much_it_waits_for
             r1_nothing_is_left_behind
             r1_waits_tries_and_extensions_leave_nothing_behind

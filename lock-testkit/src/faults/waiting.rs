@@ -6,6 +6,7 @@ use lock_core::{LockError, Wait};
 
 use super::clients::{
     client_at, client_through, fresh_name, held, patient, queued, released, served, served_within,
+    unhurried,
 };
 use super::harness::Harness;
 use super::server::Server;
@@ -15,7 +16,7 @@ use crate::Mode;
 pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
     let mut server = H::start().await;
     let (holder, waiter) =
-        (client_at::<H>(server.addr()).await, client_at::<H>(server.addr()).await);
+        (unhurried::<H>(server.addr()).await, unhurried::<H>(server.addr()).await);
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let token = guard.token();

@@ -17,6 +17,10 @@ impl faults::Harness for Faults {
 
     const CONNECTIONS: usize = 2;
 
+    /// A connection carries one request at a time. An acquisition takes three, and a renewal two.
+    const AT_ONCE: usize = 100;
+    const HOLDS: usize = 200;
+
     async fn start() -> Memcached {
         Memcached::start(&[]).await
     }
