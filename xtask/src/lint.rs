@@ -1,9 +1,8 @@
 //! Format, spelling, links, dependencies, clauses, lints and docs.
 
-mod cases;
 mod clauses;
 pub(crate) mod public_items;
-mod source;
+pub(crate) mod source;
 mod wording;
 
 use crate::step::{self, Done, Failure};
@@ -76,13 +75,12 @@ fn links() -> Done {
     step::run(tool("lychee --offline --include-fragments --no-progress").args(pages))
 }
 
-/// Checks that clauses and code agree, every case of a suite runs, mutants apply, public items are listed, and
-/// comments open plainly. Reports all problems at once.
+/// Checks that clauses and code agree, mutants apply, public items are listed, and comments open plainly. Reports all
+/// problems at once.
 fn house_rules() -> Done {
-    println!("+ clauses, cases, mutants, public items and wording");
+    println!("+ clauses, mutants, public items and wording");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
-    problems.extend(cases::problems(&sources)?);
     problems.extend(mutants::problems()?);
     problems.extend(public_items::problems(&sources)?);
     problems.extend(wording::problems(&sources));

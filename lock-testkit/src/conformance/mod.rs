@@ -63,29 +63,7 @@ mod waiting;
 mod watching;
 mod withdrawals;
 
-pub use self::cancellation::*;
 pub use self::cases::{CASES, Case};
-pub use self::deadlines::*;
-pub use self::elections::*;
-pub use self::endings::*;
-pub use self::exclusion::*;
 pub use self::harness::Harness;
-pub use self::holders::*;
-pub use self::kinds::*;
-pub use self::listing::*;
-pub use self::model::every_history_agrees_with_the_model;
-pub use self::names::*;
-pub use self::once::*;
-pub use self::operators::*;
-pub use self::outcomes::*;
-pub use self::ownership::*;
-pub use self::passing::*;
-pub use self::records::*;
-pub use self::renewal::*;
-pub use self::resources::*;
-pub use self::several::*;
-pub use self::tokens::*;
-pub use self::ttls::*;
-pub use self::waiting::*;
-pub use self::watching::*;
-pub use self::withdrawals::*;
+
+crate::conformance_tests! { @policy export [] }

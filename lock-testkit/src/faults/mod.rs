@@ -22,11 +22,16 @@ mod waiting;
 
 pub use self::clients::*;
 pub use self::harness::Harness;
-pub use self::lost_replies::*;
-pub use self::outages::*;
-pub use self::resources::*;
+pub use self::outages::{every_call_fails_in_time, fails_in_time};
 pub use self::server::Server;
-pub use self::waiting::*;
+
+/// All behaviours.
+mod cases {
+    pub use super::lost_replies::*;
+    pub use super::outages::*;
+    pub use super::resources::*;
+    pub use super::waiting::*;
+}
 
 /// Makes one test of each behaviour under faults, for a [`Harness`].
 ///
@@ -35,10 +40,13 @@ pub use self::waiting::*;
 #[macro_export]
 macro_rules! test_faults {
     ($harness:ty: $($test:ident)*) => {
-        $crate::test_faults! { @each $harness; $($test)* }
+        $crate::test_faults! { @tests [$harness] $($test)* }
     };
     ($harness:ty) => {
-        $crate::test_faults! { @each $harness;
+        $crate::test_faults! { @all tests [$harness] }
+    };
+    (@all $made:ident [$($harness:ty)?]) => {
+        $crate::test_faults! { @$made [$($harness)?]
             c17_a_stopped_server_delays_no_call_beyond_its_time_out
             c17_a_dead_server_delays_no_call_beyond_its_time_out
             c17_a_black_hole_delays_no_call_beyond_its_time_out
@@ -63,7 +71,8 @@ macro_rules! test_faults {
             c28_a_waiter_without_a_push_connection_polls
         }
     };
-    (@each $harness:ty; $($test:ident)*) => {
+    // Makes the tests of a harness.
+    (@tests [$harness:ty] $($test:ident)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
@@ -71,13 +80,20 @@ macro_rules! test_faults {
             }
         )*
     };
+    // Makes the behaviours public. The compiler finds one that is missing in the list, since nobody could use it.
+    (@export [] $($test:ident)*) => {
+        pub use self::cases::{$($test),*};
+    };
 }
 
 /// Makes one test of each behaviour about the costs and the remains of the protocol, for a [`Harness`].
 #[macro_export]
 macro_rules! test_resources {
     ($harness:ty) => {
-        $crate::test_faults! { @each $harness;
+        $crate::test_resources! { @all tests [$harness] }
+    };
+    (@all $made:ident [$($harness:ty)?]) => {
+        $crate::test_faults! { @$made [$($harness)?]
             c12_many_holds_are_renewed
             c26_a_client_has_few_connections_however_much_it_waits_for
             r1_nothing_is_left_behind
@@ -86,3 +102,6 @@ macro_rules! test_resources {
         }
     };
 }
+
+test_faults! { @all export [] }
+test_resources! { @all export [] }
