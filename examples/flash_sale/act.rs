@@ -47,17 +47,11 @@ impl Act {
     /// client, and one place in the queue for the lock. A worker that will be stopped has only one till, so that
     /// it is stopped between its read and its write.
     pub(crate) fn tills(self, tasks: u32) -> u32 {
-        match self.stops_a_worker() {
-            false => tasks,
-            true => 1,
-        }
+        if self.stops_a_worker() { 1 } else { tasks }
     }
 
     /// Returns the TTL of a lease. The third act waits until one expires.
     pub(crate) fn ttl(self) -> Duration {
-        match self.stops_a_worker() {
-            false => Duration::from_secs(10),
-            true => Duration::from_secs(1),
-        }
+        Duration::from_secs(if self.stops_a_worker() { 1 } else { 10 })
     }
 }

@@ -92,19 +92,16 @@ async fn s3_a_register_that_grows_too_long_loses_no_hold() {
     };
     let lease = format!("lease1:{}:{}:30000:a", claim.owner.expose(), grant.token);
     let lease = Lease::import(&lease).expect("a lease");
-    let mut refused = None;
-    for number in 0..500 {
+    let mut numbers = 0..500;
+    let refused = loop {
+        let number = numbers.next().expect("an item is at most a megabyte");
         let occurrence = Occurrence::new(format!("{number:0512}")).expect("an occurrence");
         let record = Record::new(&lease, occurrence, Duration::from_secs(86_400));
         match backend.record(&record.expect("a record")).await {
             Ok(recorded) => assert_eq!(recorded, Recording::Recorded),
-            Err(error) => {
-                refused = Some(error);
-                break;
-            }
+            Err(error) => break error,
         }
-    }
-    let refused = refused.expect("an item is at most a megabyte");
+    };
     assert!(!refused.is_transient() && refused.to_string().contains("forget"), "{refused}");
     let other = backend.acquire(&other, None).await;
     assert!(matches!(other, Ok(Attempt::Busy(_))), "{other:?}");
