@@ -1,7 +1,6 @@
 //! Carries out the README's commands: installs the needs of the tests, tests, lints, measures, and proves that the tests
 //! notice faults.
 
-mod bench;
 mod chaos;
 mod dist;
 mod examples;
@@ -16,11 +15,12 @@ mod step;
 mod test;
 mod tools;
 mod workspace;
-mod worlds;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+
+use crate::step::Done;
 
 /// Leasehold's tasks. Each prints the commands it runs, and stops at the first that fails.
 #[derive(Parser)]
@@ -84,11 +84,11 @@ fn main() -> ExitCode {
         Task::Setup => setup::run().and_then(|()| tools::install()),
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
-        Task::Bench { args } => bench::run(&args),
+        Task::Bench { args } => run_optimized("lock-bench", &args),
         Task::Chaos(chaos) => chaos::run(&chaos, false),
         Task::Soak(chaos) => chaos::run(&chaos, true),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
-        Task::Worlds { args } => worlds::run(&args),
+        Task::Worlds { args } => run_optimized("lock-proof", &args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::PublicItems => lint::public_items::accept(),
@@ -101,4 +101,10 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }
+}
+
+/// Builds a program in release mode, and runs it with these arguments.
+fn run_optimized(package: &str, args: &[String]) -> Done {
+    let mut program = workspace::cargo("run --release --quiet --package");
+    step::run(program.arg(package).arg("--").args(args))
 }

@@ -26,18 +26,10 @@ pub(crate) fn cargo(line: &str) -> Command {
     cargo
 }
 
-/// Returns the files of the workspace, sorted.
+/// Returns the files of the workspace that git knows, including changed and new ones, sorted.
 pub(crate) fn files() -> Done<Vec<PathBuf>> {
-    let mut files = files_of(root())?;
-    files.sort();
-    Ok(files)
-}
-
-/// Returns the files of a folder that git knows, including changed and new ones.
-pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
-    let listed = command("git ls-files -z --cached --others --exclude-standard")
-        .current_dir(folder)
-        .output()?;
+    let mut list = command("git ls-files -z --cached --others --exclude-standard");
+    let listed = list.current_dir(root()).output()?;
     if !listed.status.success() {
         let said = String::from_utf8_lossy(&listed.stderr);
         return Err(Failure::new(format!("git cannot list the workspace: {said}")));
@@ -45,5 +37,7 @@ pub(crate) fn files_of(folder: &Path) -> Done<Vec<PathBuf>> {
     let names = listed.stdout.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     let files = names.map(|name| PathBuf::from(OsStr::from_bytes(name)));
     // Git still lists files that were removed without a commit.
-    Ok(files.filter(|file| folder.join(file).is_file()).collect())
+    let mut files: Vec<_> = files.filter(|file| root().join(file).is_file()).collect();
+    files.sort();
+    Ok(files)
 }

@@ -1,27 +1,34 @@
 //! One example: its sources, and its program.
 
-use std::ffi::OsStr;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::lint::source;
+use crate::step::Done;
 use crate::workspace::{root, target};
 
 /// Variable with the URL of the locks, for an example without that argument.
 pub(super) const URL: &str = "LEASEHOLD_URL";
 
-/// A file, or a folder with a `main.rs`.
+/// A file of the folder `examples`, or a folder there with a `main.rs`.
 pub(super) struct Example {
     pub(super) name: String,
-    path: PathBuf,
+    /// True if the example reads [`URL`], according to its sources: a separate list would go stale.
+    pub(super) takes_url: bool,
 }
 
 impl Example {
-    pub(super) fn at(path: PathBuf) -> Option<Self> {
-        let is_one = is_rust(&path) || path.join("main.rs").is_file();
-        let name = path.file_stem().filter(|_| is_one)?.display().to_string();
-        Some(Self { name, path })
+    pub(super) fn all() -> Done<Vec<Self>> {
+        let reads_it = format!("env = \"{URL}\"");
+        let sources = source::with_endings(&[".rs"])?;
+        let examples = sources.iter().filter_map(|source| {
+            let name = name(&source.path)?;
+            let own = sources
+                .iter()
+                .filter(|one| one.path == source.path || one.is_in(&format!("examples/{name}")));
+            let takes_url = own.into_iter().any(|one| one.text.contains(&reads_it));
+            Some(Self { name: name.to_owned(), takes_url })
+        });
+        Ok(examples.collect())
     }
 
     /// Runs the program without arguments. The URL of the calling shell does not count.
@@ -30,33 +37,11 @@ impl Example {
         command.current_dir(root()).stdin(Stdio::null()).env_remove(URL);
         command
     }
-
-    /// Returns true if the example takes a URL, according to its sources: a separate list would go stale.
-    pub(super) fn takes_url(&self) -> io::Result<bool> {
-        let reads_it = format!("env = \"{URL}\"");
-        let texts: Result<Vec<_>, _> = self.sources()?.iter().map(fs::read_to_string).collect();
-        Ok(texts?.iter().any(|text| text.contains(&reads_it)))
-    }
-
-    fn sources(&self) -> io::Result<Vec<PathBuf>> {
-        sources_in(&self.path)
-    }
 }
 
-/// Returns the sources of a file or folder.
-fn sources_in(path: &Path) -> io::Result<Vec<PathBuf>> {
-    if !path.is_dir() {
-        return Ok(if is_rust(path) { vec![path.to_owned()] } else { Vec::new() });
-    }
-    let sources: io::Result<Vec<_>> = entries(path)?.iter().map(|path| sources_in(path)).collect();
-    Ok(sources?.concat())
-}
-
-/// Returns the entries of a folder.
-pub(super) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect()
-}
-
-fn is_rust(path: &Path) -> bool {
-    path.extension() == Some(OsStr::new("rs"))
+/// Returns the name of the example whose main file is at `path`.
+fn name(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("examples/")?.strip_suffix(".rs")?;
+    let name = path.strip_suffix("/main").unwrap_or(path);
+    (!name.contains('/')).then_some(name)
 }

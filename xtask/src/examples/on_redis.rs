@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
-/// Size of the sale on a quorum, which is slow with many waiters.
+/// Size of the sale on several servers; a quorum is slow with many waiters.
 const SMALL: &[&str] = &["--workers", "2", "--tasks", "2", "--items", "10", "--buyers", "50"];
 /// Long enough that a pause of the machine never causes a failover.
 const NEVER_REPLACED: Duration = Duration::from_secs(60);
@@ -20,14 +20,14 @@ pub(super) fn run(examples: &[Example]) -> Done {
     let server = runtime.block_on(RedisServer::start());
     let mut session = server.session();
     for example in examples {
-        if example.takes_url()? {
+        if example.takes_url {
             run_at(&server.url(), example, &mut session)?;
         }
     }
     sell_on_several(examples)
 }
 
-/// Runs the flash sale on a cluster, on the primary that sentinels name and on ZooKeeper, and a small one on a quorum.
+/// Runs a small flash sale on a cluster, on the primary that sentinels name, on ZooKeeper and on a quorum.
 fn sell_on_several(examples: &[Example]) -> Done {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let cluster = runtime.block_on(RedisCluster::start(NEVER_REPLACED));
@@ -35,11 +35,10 @@ fn sell_on_several(examples: &[Example]) -> Done {
     let zookeeper = runtime.block_on(ZooKeeperServer::start());
     let quorum = [(); 3].map(|()| runtime.block_on(RedisServer::start()));
     let sale = super::named(examples, "flash_sale")?;
-    for url in [cluster.url(), sentinels.url(), zookeeper.url()] {
-        step::run(sale.command().env(URL, url))?;
-    }
     let [a, b, c] = quorum.each_ref().map(RedisServer::addr);
-    step::run(sale.command().args(SMALL).env(URL, format!("redis-quorum://{a},{b},{c}")))
+    let quorum = format!("redis-quorum://{a},{b},{c}");
+    let urls = [cluster.url(), sentinels.url(), zookeeper.url(), quorum];
+    urls.iter().try_for_each(|url| step::run(sale.command().args(SMALL).env(URL, url)))
 }
 
 fn run_at(url: &str, example: &Example, session: &mut Session) -> Done {

@@ -19,22 +19,22 @@ use crate::lint::source::{self, Source};
 use crate::step::{Done, Failure};
 use crate::workspace::root;
 
-/// The packages, and the folders of their sources.
-const PACKAGES: &[(&str, &str)] = &[
-    ("leasehold", "src"),
-    ("lock-core", "lock-core/src"),
-    ("lock-etcd", "lock-etcd/src"),
-    ("lock-file", "lock-file/src"),
-    ("lock-postgres", "lock-postgres/src"),
-    ("lock-redis", "lock-redis/src"),
-    ("lock-zookeeper", "lock-zookeeper/src"),
+/// The folders of the packages' sources.
+const FOLDERS: &[&str] = &[
+    "src",
+    "lock-core/src",
+    "lock-etcd/src",
+    "lock-file/src",
+    "lock-postgres/src",
+    "lock-redis/src",
+    "lock-zookeeper/src",
 ];
 
 /// Returns the packages whose public items differ from their listing, one sentence each.
 pub(super) fn problems(sources: &[Source]) -> Done<Vec<String>> {
     let mut problems = Vec::new();
-    for (package, folder) in PACKAGES {
-        let path = path(package);
+    for folder in FOLDERS {
+        let path = path(folder);
         let accepted = source::read(&*path).map(|listing| listing.text).unwrap_or_default();
         let (items, accepted) =
             (items(sources, folder)?, accepted.lines().map(str::to_owned).collect());
@@ -53,14 +53,16 @@ pub(super) fn problems(sources: &[Source]) -> Done<Vec<String>> {
 /// Writes all listings again.
 pub(crate) fn accept() -> Done {
     let sources = source::with_endings(&[".rs"])?;
-    for (package, folder) in PACKAGES {
+    for folder in FOLDERS {
         let lines = items(&sources, folder)?.into_iter().map(|item| item + "\n");
-        fs::write(root().join(path(package)), lines.collect::<String>())?;
+        fs::write(root().join(path(folder)), lines.collect::<String>())?;
     }
     Ok(())
 }
 
-fn path(package: &str) -> String {
+/// Returns the path of the listing.
+fn path(folder: &str) -> String {
+    let package = folder.strip_suffix("/src").unwrap_or("leasehold");
     format!("docs/notes/public_items/{package}.txt")
 }
 

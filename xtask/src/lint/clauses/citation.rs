@@ -17,10 +17,8 @@ pub(super) struct Citation {
 pub(super) enum Kind {
     /// A comment in the code: the code keeps the clause.
     Code,
-    /// The name of a test: the test shows the clause.
-    TestName,
-    /// A comment in test code: the code shows the clause.
-    TestComment,
+    /// The name of a test, or a comment in test code: the test shows the clause.
+    Test,
     /// Neither keeps nor shows the clause: in examples and benches, and in the head (`//!`) of a test file, which
     /// describes its tests.
     Aside,
@@ -42,7 +40,7 @@ fn in_line(source: &Source, number: usize, line: &str, is_test: bool) -> Vec<Cit
         Clause::all_in(comment).for_each(|clause| cite(clause, kind));
     }
     if let Some(clause) = function(line).filter(|_| is_test).and_then(Clause::of_test) {
-        cite(clause, Kind::TestName);
+        cite(clause, Kind::Test);
     }
     found
 }
@@ -51,7 +49,7 @@ fn kind_of_comment(source: &Source, comment: &str, is_test: bool) -> Kind {
     match is_test {
         _ if source.is_in("examples") || source.is_in("benches") => Kind::Aside,
         true if comment.starts_with('!') => Kind::Aside,
-        true => Kind::TestComment,
+        true => Kind::Test,
         false => Kind::Code,
     }
 }
@@ -112,8 +110,8 @@ mod tests {
 
     #[test]
     fn tests_cite_by_name_and_by_comment() {
-        assert_eq!(kinds("tests/a.rs", "async fn c05_a() {"), cited("C5", Kind::TestName));
-        assert_eq!(kinds("tests/a.rs", "/// S7: never later."), cited("S7", Kind::TestComment));
+        assert_eq!(kinds("tests/a.rs", "async fn c05_a() {"), cited("C5", Kind::Test));
+        assert_eq!(kinds("tests/a.rs", "/// S7: never later."), cited("S7", Kind::Test));
         assert_eq!(kinds("tests/a.rs", "//! C5 to all."), cited("C5", Kind::Aside));
     }
 }

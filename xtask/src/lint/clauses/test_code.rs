@@ -2,15 +2,12 @@
 
 use crate::lint::source::Source;
 
-/// Folders of test code besides those called `tests`: the suites for authors of backends.
-const SUITES: &[&str] = &["lock-testkit"];
-
-/// Returns for each line of a file true if it is test code: all lines of a test file, and those of a
-/// `#[cfg(test)] mod … { … }` in another.
-pub(super) fn test_lines(source: &Source) -> Vec<bool> {
-    let whole = is_test_file(source);
-    let mut part = TestPart::default();
-    source.text.lines().map(|line| part.covers(line) || whole).collect()
+/// Returns for each line of a file true if it is test code: all lines of a test file, and the module `tests` of another.
+pub(super) fn test_lines(source: &Source) -> impl Iterator<Item = bool> {
+    let text = if is_test_file(source) { "" } else { &*source.text };
+    // Clippy demands that this module is the last item of its file.
+    let code = text.find("mod tests {").map_or(text, |end| &text[..end]).lines().count();
+    (0..source.text.lines().count()).map(move |line| line >= code)
 }
 
 fn is_test_file(source: &Source) -> bool {
@@ -18,35 +15,7 @@ fn is_test_file(source: &Source) -> bool {
     path.contains("/tests/")
         || path.ends_with("/tests.rs")
         || path.ends_with("_tests.rs")
-        || SUITES.iter().any(|folder| source.is_in(folder))
-}
-
-/// State while reading a file line by line: the part that is for tests.
-#[derive(Default)]
-struct TestPart {
-    /// True if the last lines were `#[cfg(test)]` and attributes after it.
-    is_announced: bool,
-    /// Text of the line that will end the part.
-    end: Option<String>,
-}
-
-impl TestPart {
-    fn covers(&mut self, line: &str) -> bool {
-        if let Some(end) = &self.end {
-            if line == end {
-                self.end = None;
-            }
-            return true;
-        }
-        let code = line.trim_start();
-        let begins = self.is_announced && code.starts_with("mod ") && code.ends_with('{');
-        if begins {
-            // rustfmt puts the closing brace in the column of the first letter.
-            self.end = Some(format!("{}}}", &line[..line.len() - code.len()]));
-        }
-        self.is_announced = code == "#[cfg(test)]" || self.is_announced && code.starts_with("#[");
-        begins
-    }
+        || source.is_in("lock-testkit")
 }
 
 #[cfg(test)]
@@ -54,10 +23,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_for_tests_is_test_code_to_its_end() {
-        let text = "fn a() {}\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    fn b() {}\n}\nfn c() {}";
-        let lines = test_lines(&Source::new("lock-core/src/a.rs", text));
-        assert_eq!(lines, [false, false, false, true, true, true, false]);
+    fn a_module_for_tests_is_test_code() {
+        let text = "fn a() {}\n\n#[cfg(test)]\nmod tests {\n    fn b() {}\n}\n";
+        let source = Source::new("lock-core/src/a.rs", text);
+        let lines: Vec<_> = test_lines(&source).collect();
+        assert_eq!(lines, [false, false, false, true, true, true]);
     }
 
     #[test]

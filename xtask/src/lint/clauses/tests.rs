@@ -3,12 +3,9 @@
 use super::*;
 
 const CONTRACT: &str = "\
-## In force
 - **P1** A promise.
 - **C5** A clause.
 - **S4** An invariant.
-## Not in force yet
-- **C33** A plan.
 ";
 
 /// Code and a test that obey the contract.
@@ -35,20 +32,12 @@ fn assert_said(said: &[String], expected: &str) {
 #[test]
 fn a_contract_that_is_kept_and_shown_passes() {
     assert!(said_of(CONTRACT, &[]).is_empty());
-    let plan = ("lock-core/src/a.rs", "// C33 will need this.");
-    assert!(said_of(CONTRACT, &[plan]).is_empty());
 }
 
 #[test]
 fn a_clause_that_does_not_exist_is_told() {
     let said = said_of(CONTRACT, &[("lock-redis/src/a.lua", "return 1\n-- C99: all of it\n")]);
     assert_said(&said, "lock-redis/src/a.lua:2: C99 stands in no line of docs/contract.md");
-}
-
-#[test]
-fn a_test_that_claims_what_is_not_in_force_is_told() {
-    let said = said_of(CONTRACT, &[("tests/a.rs", "\nasync fn c33_readers_share() {}")]);
-    assert_said(&said, "tests/a.rs:2: C33 is not in force yet");
 }
 
 #[test]
@@ -71,7 +60,7 @@ fn a_clause_that_no_test_cites_is_told() {
 #[test]
 fn a_number_that_is_given_twice_is_told() {
     let said = said_of(&format!("{CONTRACT}- **C5** Another.\n"), &[]);
-    assert_said(&said, "docs/contract.md:7: C5 stands in an earlier line too");
+    assert_said(&said, "docs/contract.md:4: C5 stands in an earlier line too");
 }
 
 #[test]
