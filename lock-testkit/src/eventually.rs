@@ -8,9 +8,9 @@ use tokio::time::{Instant, sleep};
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Longest interval of looks at a condition. A look may start a process.
-const LONGEST_INTERVAL: Duration = Duration::from_millis(250);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns once `holds` is true. It looks after 5 ms, and then after a twentieth of the time so far.
+/// Returns once `holds` is true. It looks after 5 ms, and then after a tenth of the time so far.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -32,6 +32,6 @@ pub async fn eventually(what: &str, limit: Duration, mut holds: impl AsyncFnMut(
     while !holds().await {
         let waited = start.elapsed();
         assert!(waited < limit, "not within {limit:?}: {what}");
-        sleep((waited / 20).clamp(POLL_INTERVAL, LONGEST_INTERVAL)).await;
+        sleep((waited / 10).clamp(POLL_INTERVAL, LONGEST_INTERVAL)).await;
     }
 }

@@ -9,6 +9,7 @@ use lock_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::timeout;
 
 use crate::LIMIT;
@@ -33,6 +34,7 @@ impl Shell {
 
     /// Creates a shell without any location of locks.
     pub(crate) fn without_url() -> Self {
+        heed_signals();
         Self { folder: tempfile::tempdir().expect("a temporary folder"), url: None }
     }
 
@@ -156,6 +158,19 @@ impl Output {
             code: output.status.code().unwrap_or_else(|| panic!("it was killed: {output:?}")),
             stdout: String::from_utf8(output.stdout).expect("UTF-8"),
             stderr: String::from_utf8(output.stderr).expect("UTF-8"),
+        }
+    }
+}
+
+/// Lets the children of this process heed the signals that it ignores, as each background job of a shell does. A handler
+/// of this process is the default action in a child.
+fn heed_signals() {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    for kind in [SignalKind::interrupt(), SignalKind::quit()] {
+        if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+            drop(signal(kind).expect("a handler"));
         }
     }
 }

@@ -352,12 +352,14 @@ pub(crate) fn folder_of_the_user() -> TempDir {
     folder
 }
 
-/// Returns the data of a new server. They are made once for all servers of this process: that takes a second.
+/// Returns the data of a new server, as small as they can be. They are made once for all servers of this process, since
+/// that takes a second.
 fn new_data() -> PathBuf {
     static FOLDER: OnceLock<TempDir> = OnceLock::new();
     data(FOLDER.get_or_init(|| {
         let folder = folder_of_the_user();
-        let options = ["-A", "trust", "-U", "postgres", "-E", "UTF8", "--no-locale", "--no-sync"];
+        let options = "-A trust -U postgres -E UTF8 --no-locale --no-sync --wal-segsize=1";
+        let options = options.split(' ');
         let made = as_user("initdb").arg("-D").arg(data(&folder)).args(options).output();
         assert_success("initdb", made.expect("initdb can be run"));
         folder
