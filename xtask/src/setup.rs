@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 use std::{env, fs};
 
-use crate::step::{self, Done, Failure, command};
+use crate::step::{self, Done, Failure, command, succeeds};
 
 /// A need of the tests.
 struct Need {
-    /// Programs, and files with all their places.
+    /// All of them are needed: each is a program, a command that succeeds, or a file with its possible places.
     parts: &'static [&'static [&'static str]],
     /// The packages of Debian.
     debian: &'static str,
@@ -26,8 +26,8 @@ const NEEDS: &[Need] = &[
     need(&[&["tmux"]], "tmux", "tmux"),
     need(&[&["valgrind"]], "valgrind", ""),
     need(&[&["openssl"]], "openssl", "openssl"),
-    need(&[&["pkg-config"], &["/usr/include/openssl/ssl.h"]], "libssl-dev pkg-config", ""),
-    need(&[&["pip3"]], "python3-pip", "python"),
+    need(&[&["pkg-config --exists openssl"]], "libssl-dev pkg-config", ""),
+    need(&[&["python3 -m pip --version"]], "python3-pip", "python"),
     need(&[&["systemd-analyze"]], "systemd", ""),
     need(&[&["promtool"]], "prometheus", "prometheus"),
     need(&[&["node"]], "nodejs", "node"),
@@ -40,12 +40,9 @@ const ZOOKEEPER: &[&str] = &[
     "/usr/local/opt/zookeeper",
 ];
 
-/// The feature `etcd` needs these files beside the compiler.
-const WELL_KNOWN_TYPES: &[&str] = &[
-    "/usr/include/google/protobuf/empty.proto",
-    "/usr/local/include/google/protobuf/empty.proto",
-    "/opt/homebrew/include/google/protobuf/empty.proto",
-];
+/// The feature `etcd` needs these files, which the compiler finds beside its own folder.
+const WELL_KNOWN_TYPES: &[&str] =
+    &["../include/google/protobuf/empty.proto", "/usr/local/include/google/protobuf/empty.proto"];
 
 const fn need(
     parts: &'static [&'static [&'static str]],
@@ -74,15 +71,18 @@ fn missing() -> Vec<&'static Need> {
     needs.filter(|need| !need.parts.iter().all(|places| is_there(places))).collect()
 }
 
-/// Returns true if a program is on the path or a file is in one of its places.
+/// Returns true if a program is on the path, a command succeeds, or a file is in one of its places.
 fn is_there(places: &[&str]) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     // Debian puts servers in folders that are not in everybody's path, and those of Postgres in one for each version.
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let of_debian = versions.map(|version| version.path().join("bin")).chain(["/usr/sbin".into()]);
     let folders: Vec<PathBuf> = env::split_paths(&path).chain(of_debian).collect();
-    // To join an absolute path gives that path.
-    places.iter().any(|place| folders.iter().any(|folder| folder.join(place).exists()))
+    places.iter().any(|place| match place.contains(' ') {
+        true => succeeds(&mut command(place)),
+        // To join an absolute path gives that path.
+        false => folders.iter().any(|folder| folder.join(place).exists()),
+    })
 }
 
 fn install(missing: &[&Need]) -> Done {

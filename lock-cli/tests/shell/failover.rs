@@ -10,6 +10,7 @@ use std::process::Stdio;
 
 use lock_testkit::{RedisServer, eventually};
 use tokio::process::Child;
+use tokio::time::timeout;
 
 use crate::LIMIT;
 use crate::shell::Shell;
@@ -85,7 +86,7 @@ async fn c12_a_hold_goes_on_where_its_name_leads_after_a_failover() {
     assert!(!shell.file("second").exists(), "two hold");
     fs::write(shell.file("done"), "").expect("a file");
     for process in [&mut holder, &mut waiter] {
-        let ended = process.wait().await.expect("it is ours");
+        let ended = timeout(LIMIT, process.wait()).await.expect("it ends").expect("it is ours");
         assert!(ended.success(), "{ended}: {}", shell.read("log"));
     }
     let token = |file: &str| shell.read(file).trim().parse::<u64>().expect("a token");

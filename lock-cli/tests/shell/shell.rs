@@ -162,13 +162,13 @@ impl Output {
     }
 }
 
-/// Lets the children of this process heed the signals that it ignores, as each background job of a shell does. A handler
+/// Lets the children of this process heed the signals that it ignores, as a background job of a shell or under `nohup`. A handler
 /// of this process is the default action in a child.
 fn heed_signals() {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    for kind in [SignalKind::interrupt(), SignalKind::quit()] {
+    for kind in [SignalKind::hangup(), SignalKind::interrupt(), SignalKind::quit()] {
         if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
             drop(signal(kind).expect("a handler"));
         }

@@ -96,7 +96,8 @@ pub async fn c26_a_reservation_yields_to_those_that_wait(harness: &dyn Harness) 
     let token = granted(&backend, &held).await.token;
     let end = async {
         eventually(harness, "it queues", async || {
-            backend.expect_admin().inspect(&name).await.expect("an answer").waiters == Some(1)
+            let state = backend.expect_admin().inspect(&name).await;
+            state.is_ok_and(|state| state.waiters == Some(1))
         })
         .await;
         let hold = reservation(&held, token, true);

@@ -134,8 +134,9 @@ async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
     let answer = poll_fn(|context| {
         let (begun, waited) = (Instant::now(), waited_for_a_processor());
         let answer = request.as_mut().poll(context);
-        let elapsed = begun.elapsed();
-        longest = longest.max(elapsed.saturating_sub(waited_for_a_processor() - waited));
+        // First, so that nothing is subtracted that the span lacks.
+        let waited = waited_for_a_processor().saturating_sub(waited);
+        longest = longest.max(begun.elapsed().saturating_sub(waited));
         answer
     });
     (answer.await, longest)

@@ -28,10 +28,13 @@ pub async fn client_at<H: Harness>(address: SocketAddr) -> LockClient {
     client_of::<H>(H::connect_at(address).await)
 }
 
-/// Returns a client with a very long request time-out. A busy machine needs a while for a thousand locks, and for the
-/// first answers of a server that has just started.
-pub(super) async fn unhurried<H: Harness>(address: SocketAddr) -> LockClient {
-    let options = ClientOptions::new().request_timeout(LIMIT);
+/// Returns a client with a longer request time-out. A busy machine needs a while for a thousand locks, and for the first
+/// answers of a server that has just started.
+pub(super) async fn client_within<H: Harness>(
+    address: SocketAddr,
+    request_timeout: Duration,
+) -> LockClient {
+    let options = ClientOptions::new().request_timeout(request_timeout);
     LockClient::with_options(H::connect_at(address).await, options)
 }
 

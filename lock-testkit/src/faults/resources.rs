@@ -7,7 +7,7 @@ use lock_core::{LockClient, LockGuard, Wait, Wakeup};
 use tokio::time::timeout;
 
 use super::clients::{
-    LIMIT, MINUTE, client_at, client_through, fresh_name, held, patient, released, unhurried,
+    LIMIT, MINUTE, client_at, client_through, client_within, fresh_name, held, patient, released,
     until_waiting,
 };
 use super::harness::Harness;
@@ -32,7 +32,7 @@ async fn held_all<H: Harness>(
 /// C12: a client with many holds keeps all of them.
 pub async fn c12_many_holds_are_renewed<H: Harness>() {
     let server = H::start().await;
-    let (client, tag) = (unhurried::<H>(server.addr()).await, fresh_name());
+    let (client, tag) = (client_within::<H>(server.addr(), LIMIT).await, fresh_name());
     let names: Vec<String> = (0..H::HOLDS).map(|i| format!("{tag}-{i}")).collect();
     let guards = held_all::<H>(&client, &names, Duration::from_secs(15)).await;
     let first: Vec<_> = guards.iter().map(LockGuard::deadline).collect();
@@ -123,11 +123,15 @@ pub async fn r1_waits_tries_and_extensions_leave_nothing_behind<H: Harness>() {
 /// A listing reads many locks, page by page.
 pub async fn a_listing_of_many_locks_is_whole_and_sorted<H: Harness>() {
     let server = H::shared().await;
-    let (client, tag) = (unhurried::<H>(server.addr()).await, fresh_name());
+    let (client, tag) = (client_within::<H>(server.addr(), LIMIT).await, fresh_name());
     let names: Vec<String> = (0..1200).map(|i| format!("{tag}/{i:04}")).collect();
     let guards = held_all::<H>(&client, &names, MINUTE).await;
-    let listed =
-        unhurried::<H>(server.addr()).await.admin().list(&tag, 1200).await.expect("a listing");
+    let listed = client_within::<H>(server.addr(), LIMIT)
+        .await
+        .admin()
+        .list(&tag, 1200)
+        .await
+        .expect("a listing");
     let listed: Vec<String> = listed.iter().map(|state| state.name.to_string()).collect();
     assert_eq!(listed, names, "a listing is to be whole, and sorted by name");
     drop(guards);

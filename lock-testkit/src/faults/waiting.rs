@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::{LockError, Wait};
 
 use super::clients::{
-    client_at, client_through, fresh_name, held, patient, queued, released, served, served_within,
-    unhurried,
+    client_at, client_through, client_within, fresh_name, held, patient, queued, released, served,
+    served_within,
 };
 use super::harness::Harness;
 use super::server::Server;
@@ -15,8 +15,8 @@ use crate::Mode;
 /// A waiter outlives a restart of the server, and is granted the lock.
 pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
     let mut server = H::start().await;
-    let (holder, waiter) =
-        (unhurried::<H>(server.addr()).await, unhurried::<H>(server.addr()).await);
+    let client = || client_within::<H>(server.addr(), 5 * H::REQUEST_TIMEOUT);
+    let (holder, waiter) = (client().await, client().await);
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let token = guard.token();
