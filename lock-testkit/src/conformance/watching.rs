@@ -32,7 +32,7 @@ pub async fn c44_what_is_told_is_shown_between_two_polls(harness: &dyn Harness) 
 pub async fn c44_a_watch_shows_the_end_of_a_ttl_and_no_renewal(harness: &dyn Harness) {
     let (client, backend, name) = (client(harness).await, harness.connect().await, fresh_name());
     let mut watch = client.admin().watch(name.as_str()).poll_every(POLL);
-    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl() * 3)).await.expect("a free lock");
     shows(harness, &mut watch, "a grant", is_held_under(guard.token())).await;
     let renewed = async {
         for _ in 0..2 {
