@@ -20,10 +20,8 @@ const ON_DISK: &str = "--test etcd --test postgres";
 const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
 const OTHERS: &str = "--test shell --test redis_topologies --test zookeeper";
 
-/// Tests of a program that run side by side, per core: most tests wait for most of their time, and those that share a
-/// server for even more of it.
+/// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 4;
-const SHARING_TESTS_PER_CORE: usize = 5;
 
 /// Sets up, then runs all tests, those in the docs, and all examples. With arguments it only runs `cargo test`
 /// with them. One failure does not hide another.
@@ -47,7 +45,7 @@ fn all() -> Done {
     thread::scope(|scope| {
         let row = |programs| {
             let mut tests = cargo_test(programs);
-            tests.env("RUST_TEST_THREADS", side_by_side(SHARING_TESTS_PER_CORE));
+            tests.env("RUST_TEST_THREADS", side_by_side());
             step::run_and_tell_at_the_end(&mut tests)
         };
         let stores = scope.spawn(move || Failure::all_of([ON_DISK, IN_MEMORY].map(row)));
@@ -69,7 +67,7 @@ fn nextest() -> Command {
     let shared = shared.split_whitespace().filter(|word| *word != "--test");
     let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
-    nextest.arg(side_by_side(TESTS_PER_CORE)).arg("-E").arg(others.join(" & "));
+    nextest.arg(side_by_side()).arg("-E").arg(others.join(" & "));
     nextest
 }
 
@@ -77,6 +75,6 @@ fn cargo_test(what: &str) -> Command {
     workspace::cargo(&format!("test {ALL} {what}"))
 }
 
-fn side_by_side(per_core: usize) -> String {
-    (per_core * available_parallelism().map_or(1, usize::from)).to_string()
+fn side_by_side() -> String {
+    (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string()
 }

@@ -19,10 +19,9 @@ impl Contract {
         let mut contract = Self::default();
         for (index, line) in page.text.lines().enumerate() {
             let Some(clause) = clause_of(line) else { continue };
-            if contract.clauses.contains_key(&clause) {
+            let line = *contract.clauses.entry(clause).or_insert(index + 1);
+            if line != index + 1 {
                 contract.repeated.push((index + 1, clause));
-            } else {
-                contract.clauses.insert(clause, index + 1);
             }
         }
         contract
