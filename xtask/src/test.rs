@@ -14,8 +14,8 @@ const ALL: &str = "--workspace --all-features --no-fail-fast";
 /// each test would make them for each one. That takes eight times as long on Postgres, and fills the disk with folders
 /// on etcd.
 ///
-/// Those on a disk and then those in memory run one after the other, beside all that `cargo nextest` runs. When nextest
-/// is done, the others follow, beside the docs and the examples. More at once would overload two busy cores.
+/// Stores on a disk and then stores in memory are tested one after the other, beside all that `cargo nextest` runs. When
+/// nextest is done, the others follow, beside the docs and the examples. More at once would overload two busy cores.
 const ON_DISK: &str = "--test etcd --test postgres";
 const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
 const OTHERS: &str = "--test shell --test redis_topologies --test zookeeper";

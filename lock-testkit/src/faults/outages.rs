@@ -54,7 +54,7 @@ pub async fn c17_a_stopped_server_delays_no_call_beyond_its_time_out<H: Harness>
     server.stop();
     every_call_fails_in_time::<H>(&client, guard).await;
     server.cont();
-    drop(held(&client, &fresh_name()).await);
+    turn(&client, &fresh_name()).await;
 }
 
 /// C17: a server that is dead.
@@ -65,7 +65,7 @@ pub async fn c17_a_dead_server_delays_no_call_beyond_its_time_out<H: Harness>() 
     server.kill();
     every_call_fails_in_time::<H>(&client, guard).await;
     server.restart().await;
-    drop(held(&client, &fresh_name()).await);
+    turn(&client, &fresh_name()).await;
 }
 
 /// C17: a network that swallows everything.
@@ -76,7 +76,7 @@ pub async fn c17_a_black_hole_delays_no_call_beyond_its_time_out<H: Harness>() {
     proxy.set(Mode::BlackHole);
     every_call_fails_in_time::<H>(&client, guard).await;
     proxy.set(Mode::Pass);
-    drop(held(&client, &fresh_name()).await);
+    turn(&client, &fresh_name()).await;
 }
 
 /// C15: a connection that is closed before the answer is an error that names the server.
