@@ -97,61 +97,27 @@ impl Server {
     }
 
     pub(crate) async fn read(&self, name: &LockName) -> Result<StoredRegister, BackendError> {
-        if let Some(seen) = self.get(&key(name)).await? {
-            return Ok(seen);
-        }
-        let stats = self.client().await?.stats().await.map_err(failure(Outcome::NotApplied))?;
-        let time = stats.get("time").and_then(|time| time.parse().ok());
-        let time = time.ok_or_else(|| BackendError::refusal(BACKEND, "it tells no time"))?;
-        Ok(StoredRegister { register: Register::new(name.clone()), at: reading(time), cas: None })
+        read(&mut *self.client().await?, name).await
     }
 
-    /// Reads a register and changes it; writes it back if it differs.
+    /// Reads a register and changes it; writes it back if it differs. Keeps the connection in between, so that only
+    /// other clients can come between the two.
     pub(crate) async fn change<T>(
         &self,
         name: &LockName,
         change: impl Fn(&mut Register, ClockReading) -> T,
     ) -> Result<T, BackendError> {
         for _ in 0..TRIES {
-            let seen = self.read(name).await?;
+            let mut client = self.client().await?;
+            let seen = read(&mut client, name).await?;
             let mut register = seen.register.clone();
             let outcome = change(&mut register, seen.at);
-            if register == seen.register || self.replace(&seen, register).await? {
+            if register == seen.register || replace(&mut client, &seen, register).await? {
                 return Ok(outcome);
             }
         }
         let context = "others change this lock all the time";
         Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, "never in turn"))
-    }
-
-    async fn get(&self, key: &str) -> Result<Option<StoredRegister>, BackendError> {
-        let item = self.client().await?.meta_get(key, false, None, Some(&READ)).await;
-        let item = item.map_err(failure(Outcome::NotApplied))?;
-        item.map(|item| seen(item).ok_or_else(|| no_register(key))).transpose()
-    }
-
-    /// Replaces the register that was read; returns false, and does nothing, if it has changed since.
-    async fn replace(&self, old: &StoredRegister, new: Register) -> Result<bool, BackendError> {
-        let kept_until = old.at.now + Register::kept_for();
-        let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
-        let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
-        let flags = [&*unchanged, &*format!("T{kept_until}")];
-        let key = key(new.name());
-        let value = serde_json::to_vec(&Item { kept_until, register: new });
-        let value = value.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
-        if old.cas == Some(0) {
-            return Err(BackendError::refusal(BACKEND, "it runs without compare-and-swap (-C)"));
-        }
-        if value.len() > LONGEST {
-            return Err(BackendError::refusal(BACKEND, TOO_LONG));
-        }
-        let mut client = self.client().await?;
-        match client.meta_set(key, &*value, false, None, Some(&flags)).await {
-            Err(Error::Protocol(Status::Exists | Status::NotStored | Status::NotFound)) => {
-                Ok(false)
-            }
-            stored => stored.map(|_| true).map_err(failure(Outcome::Unknown)),
-        }
     }
 
     /// Returns all registers.
@@ -205,6 +171,43 @@ async fn opened(address: String) -> Result<Client, Error> {
     let mut client = Client::new(format!("tcp://{address}")).await?;
     client.version().await?;
     Ok(client)
+}
+
+async fn read(client: &mut Client, name: &LockName) -> Result<StoredRegister, BackendError> {
+    let key = key(name);
+    let item = client.meta_get(&key, false, None, Some(&READ)).await;
+    if let Some(item) = item.map_err(failure(Outcome::NotApplied))? {
+        return seen(item).ok_or_else(|| no_register(&key));
+    }
+    let stats = client.stats().await.map_err(failure(Outcome::NotApplied))?;
+    let time = stats.get("time").and_then(|time| time.parse().ok());
+    let time = time.ok_or_else(|| BackendError::refusal(BACKEND, "it tells no time"))?;
+    Ok(StoredRegister { register: Register::new(name.clone()), at: reading(time), cas: None })
+}
+
+/// Replaces the register that was read; returns false, and does nothing, if it has changed since.
+async fn replace(
+    client: &mut Client,
+    old: &StoredRegister,
+    new: Register,
+) -> Result<bool, BackendError> {
+    let kept_until = old.at.now + Register::kept_for();
+    let kept_until = kept_until.max(new.remembers_until().unwrap_or_default()).as_secs();
+    let unchanged = old.cas.map_or("ME".to_owned(), |cas| format!("C{cas}"));
+    let flags = [&*unchanged, &*format!("T{kept_until}")];
+    let key = key(new.name());
+    let value = serde_json::to_vec(&Item { kept_until, register: new });
+    let value = value.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
+    if old.cas == Some(0) {
+        return Err(BackendError::refusal(BACKEND, "it runs without compare-and-swap (-C)"));
+    }
+    if value.len() > LONGEST {
+        return Err(BackendError::refusal(BACKEND, TOO_LONG));
+    }
+    match client.meta_set(key, &*value, false, None, Some(&flags)).await {
+        Err(Error::Protocol(Status::Exists | Status::NotStored | Status::NotFound)) => Ok(false),
+        stored => stored.map(|_| true).map_err(failure(Outcome::Unknown)),
+    }
 }
 
 /// The item has the time until which it is kept, and the server its remaining time: the difference is the
