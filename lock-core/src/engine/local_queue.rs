@@ -125,14 +125,17 @@ impl<H> LocalQueue<H> {
         let place = WaiterPlace::new(self.join(name));
         let line = place.member.line.clone();
         let mut permit = pin!(line.turn.clone().acquire_owned());
+        // C26: a busy task may poll a crowd of new waiters before their head, so each one watches the head itself.
+        let watches_until = Instant::now() + WAITER_LIVENESS;
+        let head_lives_until = || line.answers.head_lives_until().max(watches_until);
         loop {
-            if let Ok(permit) = timeout_at(line.answers.head_lives_until(), &mut permit).await {
+            if let Ok(permit) = timeout_at(head_lives_until(), &mut permit).await {
                 line.answers.head_changes();
                 // The semaphore is never closed, so a permit always comes.
                 return Some(Turn { _permit: permit.ok(), place });
             }
             // L1: a future that was polled once and is kept may be the head for ever.
-            if line.answers.head_lives_until() <= Instant::now() {
+            if head_lives_until() <= Instant::now() {
                 return None;
             }
         }

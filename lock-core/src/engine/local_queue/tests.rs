@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::sleep;
+use tokio::time::{advance, sleep};
 
 use super::*;
 
@@ -124,6 +124,19 @@ async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
     assert_eq!(began.elapsed(), WAITER_LIVENESS);
     assert!(unpolled.await.is_some());
     assert_eq!(lines(&queue), 0);
+}
+
+/// A task that polls many waiters for the first time takes long, and polls the head again after them.
+#[tokio::test(start_paused = true)]
+async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
+    let head = queue.turn(&name).await.expect("a turn");
+    advance(WAITER_LIVENESS * 2).await;
+    let mut next = Box::pin(queue.turn(&name));
+    assert!((&mut next).now_or_never().is_none(), "two ask the server");
+    head.answers().asked(Instant::now());
+    drop(head);
+    assert!(next.await.is_some());
 }
 
 #[tokio::test(start_paused = true)]
