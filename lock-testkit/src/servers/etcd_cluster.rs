@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::etcd_server::{EtcdServer, Member, PORTS_TRIED, is_port_taken};
+use super::etcd_server::{EtcdServer, Member};
+use super::on_free_ports;
 use crate::eventually;
 
 /// Limit for a very busy machine; an election takes one to two seconds.
@@ -20,14 +21,8 @@ impl EtcdServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_cluster(count: usize) -> EtcdCluster {
-        for _ in 0..PORTS_TRIED {
-            match Self::start_all(Member::group(count, &[])).await {
-                Ok(members) => return EtcdCluster { members },
-                Err(log) if is_port_taken(&log) => {}
-                Err(log) => panic!("{log}"),
-            }
-        }
-        panic!("no free ports in {PORTS_TRIED} tries");
+        let start = || Self::start_all(Member::group(count, &[]));
+        EtcdCluster { members: on_free_ports(start).await }
     }
 
     /// Returns the member's id, and the id of the leader that it knows; 0 if it knows none.

@@ -12,8 +12,8 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::certificates::make_certificates;
-use super::free_port;
 use super::redis_server::owned;
+use super::{free_port, is_port_taken, on_free_ports};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
@@ -25,9 +25,6 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 /// Longest wait for one look at a server's health.
 const LOOK: Duration = Duration::from_secs(2);
-
-/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
-pub(crate) const PORTS_TRIED: usize = 5;
 
 /// A real `etcd` with its own ports and folder, alone or as a member of an [`EtcdCluster`](crate::EtcdCluster).
 ///
@@ -105,16 +102,13 @@ impl EtcdServer {
     }
 
     async fn start_alone(args: &[&str], tls: bool) -> Self {
-        for _ in 0..PORTS_TRIED {
+        let mut servers = on_free_ports(|| async {
             let mut members = Member::group(1, args);
             members[0].tls = tls;
-            match Self::start_all(members).await {
-                Ok(mut servers) => return servers.remove(0),
-                Err(log) if is_port_taken(&log) => {}
-                Err(log) => panic!("{log}"),
-            }
-        }
-        panic!("no free ports in {PORTS_TRIED} tries");
+            Self::start_all(members).await
+        })
+        .await;
+        servers.remove(0)
     }
 
     /// Starts all members of a cluster, and waits until each takes writes. The error is the log of a member.
@@ -322,10 +316,6 @@ async fn ask(port: u16, path: &str) -> std::io::Result<String> {
 
 fn local(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
-}
-
-pub(crate) fn is_port_taken(log: &str) -> bool {
-    log.contains("address already in use")
 }
 
 fn log_path(folder: &Path) -> PathBuf {

@@ -1,4 +1,4 @@
-//! Free ports, each of which is returned once.
+//! Free ports, each of which is returned once, and servers on them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
@@ -11,6 +11,9 @@ const PORTS: Range<u16> = 10_000..32_000;
 
 /// Number of ports that a process reserves at a time.
 const BLOCK: u16 = 100;
+
+/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
+const TRIES: usize = 5;
 
 /// Reserved ports that were not returned yet.
 struct Block {
@@ -39,6 +42,27 @@ pub fn free_port() -> u16 {
             None => blocks.push(reserve()),
         }
     }
+}
+
+/// Starts a server on ports from [`free_port`]; tries again with others if another process took one. The error of
+/// `start` is the server's log.
+pub(crate) async fn on_free_ports<S, F>(start: impl Fn() -> F) -> S
+where
+    F: Future<Output = Result<S, String>>,
+{
+    for _ in 0..TRIES {
+        match start().await {
+            Ok(server) => return server,
+            Err(log) if is_port_taken(&log) => {}
+            Err(log) => panic!("{log}"),
+        }
+    }
+    panic!("no free ports in {TRIES} tries");
+}
+
+/// Returns true if a server's log says that another process has its port.
+pub(crate) fn is_port_taken(log: &str) -> bool {
+    log.to_lowercase().contains("address already in use")
 }
 
 /// Reserves a block. Begins at a random one, so that processes seldom try the same.

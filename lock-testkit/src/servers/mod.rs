@@ -19,6 +19,7 @@ mod zookeeper_server;
 pub use self::etcd_cluster::EtcdCluster;
 pub use self::etcd_server::EtcdServer;
 pub use self::free_port::free_port;
+pub(crate) use self::free_port::{is_port_taken, on_free_ports};
 pub use self::pgbouncer::PgBouncer;
 pub use self::postgres_server::PostgresServer;
 pub use self::redis_cluster::RedisCluster;

@@ -9,18 +9,15 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
-use super::free_port;
 use super::postgres_server::PostgresServer;
 use super::postgres_server::{as_someone_else, folder_of_the_user};
+use super::{free_port, on_free_ports};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::signal;
 
 /// Limit for a very busy machine; pgbouncer answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
-const PORTS_TRIED: usize = 5;
 
 /// A real `pgbouncer` in transaction mode. Two statements of a client may run in two sessions of the server, so a
 /// setting or a LISTEN of one statement is lost to the next.
@@ -50,7 +47,7 @@ impl PgBouncer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(server: &PostgresServer, more: &[&str]) -> Self {
-        for _ in 0..PORTS_TRIED {
+        on_free_ports(|| async {
             let (folder, port) = (folder_of_the_user(), free_port());
             let log = folder.path().join("pgbouncer.log");
             fs::write(
@@ -65,12 +62,12 @@ impl PgBouncer {
             let program = command.get_program().to_string_lossy().into_owned();
             let process = Tethered::start(&program, &args, &log);
             if listens(port, process.pid()).await {
-                return Self { _process: process, port, _folder: folder };
+                return Ok(Self { _process: process, port, _folder: folder });
             }
             let said = fs::read_to_string(&log).unwrap_or_default();
-            assert!(said.contains("in use"), "pgbouncer does not start:\n{said}");
-        }
-        panic!("no free port in {PORTS_TRIED} tries");
+            Err(format!("pgbouncer does not start:\n{said}"))
+        })
+        .await
     }
 
     /// Returns the URL for clients: `postgres://postgres@127.0.0.1:…/postgres`.

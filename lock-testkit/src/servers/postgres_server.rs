@@ -12,9 +12,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::free_port;
 use super::redis_server::owned;
 use super::wall_clock::{self, WallClock};
+use super::{free_port, on_free_ports};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
@@ -22,9 +22,6 @@ use crate::process::signal;
 
 /// Limit for a very busy machine; a server answers within a second.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
-const PORTS_TRIED: usize = 5;
 
 /// Folder in which packages of several versions are installed.
 const VERSIONS: &str = "/usr/lib/postgresql";
@@ -109,15 +106,12 @@ impl PostgresServer {
     }
 
     async fn launch_on_any_port(folder: TempDir, settings: Vec<String>) -> Self {
-        for _ in 0..PORTS_TRIED {
+        let (process, port) = on_free_ports(|| async {
             let port = free_port();
-            match launch(port, &settings, folder.path()).await {
-                Ok(process) => return Self { process, port, settings, folder },
-                Err(log) if log.contains("Address already in use") => {}
-                Err(log) => panic!("{log}"),
-            }
-        }
-        panic!("no free port in {PORTS_TRIED} tries");
+            Ok((launch(port, &settings, folder.path()).await?, port))
+        })
+        .await;
+        Self { process, port, settings, folder }
     }
 
     /// Returns the URL for clients: `postgres://postgres@127.0.0.1:…/postgres`.

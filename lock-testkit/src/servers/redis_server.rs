@@ -10,9 +10,9 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use super::free_port;
 use super::resp::{Endpoint, Reply, Session};
 use super::wall_clock::{self, WallClock};
+use super::{free_port, is_port_taken, on_free_ports};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
@@ -21,9 +21,6 @@ use crate::process::signal;
 
 /// Limit for a very busy machine; a server answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
-
-/// Number of tries with new ports. Another process seldom takes a port between the choice and the start.
-const PORTS_TRIED: usize = 5;
 
 /// A real `redis-server` with its own port and folder. `LEASEHOLD_REDIS_SERVER` replaces it by the name or path
 /// of a compatible server, such as `valkey-server`.
@@ -81,16 +78,13 @@ impl RedisServer {
     }
 
     async fn start_in(folder: TempDir, args: impl Fn() -> Vec<String>) -> Self {
-        for _ in 0..PORTS_TRIED {
+        let (process, endpoint, args) = on_free_ports(|| async {
             let endpoint = Endpoint::Tcp((Ipv4Addr::LOCALHOST, free_port()).into());
             let args = args();
-            match launch(&endpoint, &args, folder.path()).await {
-                Ok(process) => return Self { process, endpoint, args, folder },
-                Err(log) if is_port_taken(&log) => {}
-                Err(log) => panic!("{log}"),
-            }
-        }
-        panic!("no free port in {PORTS_TRIED} tries");
+            Ok((launch(&endpoint, &args, folder.path()).await?, endpoint, args))
+        })
+        .await;
+        Self { process, endpoint, args, folder }
     }
 
     /// Starts a server at this loopback address, such as 127.0.0.2 with the port of a primary, to take over its
@@ -303,10 +297,6 @@ fn password(args: &[String]) -> Option<&str> {
 fn value_of<'a>(args: &'a [String], argument: &str) -> Option<&'a str> {
     let mut words = args.iter().skip_while(|word| *word != argument);
     words.nth(1).map(String::as_str)
-}
-
-pub(crate) fn is_port_taken(log: &str) -> bool {
-    log.contains("Address already in use")
 }
 
 fn log_path(folder: &Path) -> PathBuf {

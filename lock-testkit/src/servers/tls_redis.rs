@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use super::certificates::{Certificates, arguments};
-use super::free_port;
-use super::redis_server::{RedisServer, is_port_taken};
+use super::redis_server::RedisServer;
+use super::{free_port, on_free_ports};
 use crate::process::new_folder;
-
-const PORTS_TRIED: usize = 5;
 
 /// A [`RedisServer`] that speaks only TLS, to clients that trust [`ca_path`](Self::ca_path).
 #[derive(Debug)]
@@ -25,15 +23,13 @@ impl TlsRedis {
     /// answer within a minute (the message has its log).
     pub async fn start() -> Self {
         let certificates = Certificates::new();
-        for _ in 0..PORTS_TRIED {
+        let (server, port) = on_free_ports(|| async {
             let port = free_port();
-            match start_on(port, &certificates).await {
-                Ok(server) => return Self { server, port, certificates },
-                Err(log) if is_port_taken(&log) => {}
-                Err(log) => panic!("{}{log}", without_tls(&log)),
-            }
-        }
-        panic!("no free port in {PORTS_TRIED} tries");
+            let server = start_on(port, &certificates).await;
+            server.map(|server| (server, port)).map_err(|log| without_tls(&log).to_owned() + &log)
+        })
+        .await;
+        Self { server, port, certificates }
     }
 
     /// Returns the URL for clients: `rediss://localhost:…/`.

@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 
-use super::etcd_server::PORTS_TRIED;
-use super::free_port;
 use super::zookeeper_server::ZooKeeperServer;
+use super::{free_port, on_free_ports};
 use crate::eventually;
 
 /// Limit for a very busy machine; an election takes one to two seconds.
@@ -27,20 +26,16 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_ensemble(count: usize) -> ZooKeeperEnsemble {
-        let mut log = String::new();
-        for _ in 0..PORTS_TRIED {
+        on_free_ports(|| async {
             let peers = (1..=count)
                 .map(|id| format!("server.{id}=127.0.0.1:{}:{}\n", free_port(), free_port()));
             let settings = SETTINGS.to_owned() + &peers.collect::<String>();
             let launch = |id| Self::launch(free_port(), id, &settings);
             let members: Vec<_> = (1..=count).map(launch).collect();
-            match try_join_all(members.iter().map(Self::until_it_answers)).await {
-                Ok(_) => return ZooKeeperEnsemble { members },
-                // Another process may have taken a port.
-                Err(said) => log = said,
-            }
-        }
-        panic!("{log}");
+            try_join_all(members.iter().map(Self::until_it_answers)).await?;
+            Ok(ZooKeeperEnsemble { members })
+        })
+        .await
     }
 
     async fn leads(&self) -> bool {

@@ -11,10 +11,9 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::certificates::Certificates;
-use super::etcd_server::PORTS_TRIED;
-use super::free_port;
 use super::redis_server::owned;
 use super::wall_clock::{self, WallClock};
+use super::{free_port, on_free_ports};
 use crate::eventually::POLL_INTERVAL;
 use crate::process::{Tethered, new_folder, require, signal};
 
@@ -83,7 +82,8 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with(settings: &[&str]) -> Self {
-        Self::start_as(new_folder, || settings.join("\n")).await
+        let settings = settings.join("\n");
+        on_free_ports(|| Self::start_in(new_folder(), &settings)).await
     }
 
     /// Starts a server with a [`clock`](Self::clock) of its own on Linux; elsewhere it prints that it has none.
@@ -91,12 +91,12 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start).
     pub async fn start_with_clock() -> Self {
-        let folder = || {
+        on_free_ports(|| async {
             let folder = new_folder();
             WallClock::make_in(folder.path());
-            folder
-        };
-        Self::start_as(folder, String::new).await
+            Self::start_in(folder, "").await
+        })
+        .await
     }
 
     /// Starts a server whose clients speak TLS, and trust [`ca_path`](Self::ca_path). Its certificate is for
@@ -105,32 +105,26 @@ impl ZooKeeperServer {
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
     pub async fn start_tls() -> Self {
-        let (certificates, mut port) = (Certificates::new(), 0);
+        let certificates = Certificates::new();
         let key_store = certificates.key_store();
-        let server = Self::start_as(new_folder, || {
-            port = free_port();
-            format!(
+        let (server, port) = on_free_ports(|| async {
+            let port = free_port();
+            let settings = format!(
                 "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
                  serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
                  ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth=none",
                 key_store.display()
-            )
-        });
-        let server = server.await;
+            );
+            Ok((Self::start_in(new_folder(), &settings).await?, port))
+        })
+        .await;
         Self { tls: Some((port, certificates)), ..server }
     }
 
-    async fn start_as(folder: impl Fn() -> TempDir, mut settings: impl FnMut() -> String) -> Self {
-        let mut log = String::new();
-        for _ in 0..PORTS_TRIED {
-            let server = Self::launch_in(folder(), free_port(), 1, &settings());
-            match server.until_it_answers().await {
-                Ok(()) => return server,
-                // Another process may have taken the port.
-                Err(said) => log = said,
-            }
-        }
-        panic!("{log}");
+    async fn start_in(folder: TempDir, settings: &str) -> Result<Self, String> {
+        let server = Self::launch_in(folder, free_port(), 1, settings);
+        server.until_it_answers().await?;
+        Ok(server)
     }
 
     /// Starts a server as the member `id`, without waiting for its answer.
