@@ -52,7 +52,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::{LockRequest, Wait};
+use leasehold::{ClientOptions, Connector, LockRequest, Wait};
 use lock_testkit::child;
 use tempfile::TempDir;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
@@ -60,6 +60,9 @@ use tokio::sync::OnceCell;
 
 /// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_secs(3);
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const NAME: &str = "shared";
 
@@ -183,8 +186,11 @@ fn ttl() -> Duration {
     Duration::from_millis(variable("TTL_MS").parse().expect("milliseconds"))
 }
 
+/// Connects, and waits for longer than usual. The processes of several tests start at once, and keep a server busy.
 async fn client() -> leasehold::LockClient {
-    leasehold::connect(&variable("LOCK_URL")).await.expect("a connection")
+    let options = ClientOptions::new().request_timeout(PATIENCE);
+    let connector = Connector::new().retry_for(PATIENCE * 6);
+    connector.connect_with(&variable("LOCK_URL"), options).await.expect("a connection")
 }
 
 fn count(file: &Path) -> u64 {
