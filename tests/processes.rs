@@ -57,6 +57,7 @@ use lock_testkit::child;
 use tempfile::TempDir;
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "zookeeper"))]
 use tokio::sync::OnceCell;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Time that a loaded machine may add to a bound of the contract.
 const SLACK: Duration = Duration::from_secs(3);
@@ -198,7 +199,14 @@ fn count(file: &Path) -> u64 {
     text.trim().parse().unwrap_or(0)
 }
 
+/// Waits for a turn of a test with many processes. More at a time would leave too little of the machine to the others.
+async fn crowd() -> SemaphorePermit<'static> {
+    static CROWDS: Semaphore = Semaphore::const_new(2);
+    CROWDS.acquire().await.expect("it is never closed")
+}
+
 async fn ten_processes_increment(fixture: Fixture) {
+    let _turn = crowd().await;
     let mut children: Vec<_> =
         (0..10).map(|_| fixture.spawn("incrementer", Duration::from_secs(30))).collect();
     for said in join_all(children.iter_mut().map(child::Child::line)).await {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use lock_testkit::child;
 
-use super::{Fixture, client, count, request, variable};
+use super::{Fixture, client, count, crowd, request, variable};
 
 const READERS: usize = 10;
 const WRITERS: usize = 2;
@@ -103,6 +103,7 @@ pub(super) async fn keep_a_slot() {
 /// C33, C34, S4: readers never see a partial write, no write is lost, and no reader gets in twice while a writer
 /// waits.
 async fn ten_readers_and_two_writers(fixture: Fixture) {
+    let _turn = crowd().await;
     let ttl = Duration::from_secs(30);
     let spawn = |role: &'static str| {
         let fixture = &fixture;
@@ -151,6 +152,7 @@ on_each_store!(c34_ten_readers_and_two_writers: ten_readers_and_two_writers);
 
 /// C33, C36: at most three holders at once, and no slot twice.
 async fn ten_processes_with_three_permits(fixture: Fixture) {
+    let _turn = crowd().await;
     let mut workers: Vec<_> =
         (0..WORKERS).map(|_| fixture.spawn("worker", Duration::from_secs(30))).collect();
     for said in join_all(workers.iter_mut().map(child::Child::line)).await {

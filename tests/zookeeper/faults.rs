@@ -19,7 +19,7 @@ impl Harness for ZooKeeperFaults {
     /// One for each TTL, and one for everything except claims.
     const CONNECTIONS: usize = 4;
 
-    const AT_ONCE: usize = 200;
+    const AT_ONCE: usize = 50;
 
     async fn start() -> ZooKeeperServer {
         ZooKeeperServer::start().await

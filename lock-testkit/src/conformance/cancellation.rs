@@ -199,14 +199,8 @@ pub async fn c21_no_reply_goes_to_the_wrong_caller(harness: &dyn Harness) {
         let label = format!("label {i}");
         let request = LockRequest::new(name(i)).label(&label).wait(Wait::Never);
         let guard = client.acquire(request).await.expect("it is free");
-        let holder = client
-            .admin()
-            .inspect(name(i))
-            .await
-            .expect("an answer")
-            .holder()
-            .cloned()
-            .expect("held");
+        let state = answered(harness, async || client.admin().inspect(name(i)).await).await;
+        let holder = state.holder().expect("held");
         let (seen, own) = ((holder.token, holder.label.as_str()), (Some(guard.token()), &*label));
         assert_eq!(seen, own, "an inspection is to show the token and the label of the holder");
         guard.release().await.expect("an answer");
