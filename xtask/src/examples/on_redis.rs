@@ -8,7 +8,7 @@ use tokio::runtime::Builder;
 use super::example::{Example, URL};
 use crate::step::{self, Done, Failure};
 
-/// Size of the sale on several servers; a quorum is slow with many waiters.
+/// Size of the sale on real servers; a quorum is slow with many waiters.
 const SMALL: &[&str] = &["--workers", "2", "--tasks", "2", "--items", "10", "--buyers", "50"];
 /// Long enough that a pause of the machine never causes a failover.
 const NEVER_REPLACED: Duration = Duration::from_secs(60);
@@ -43,7 +43,8 @@ fn sell_on_several(examples: &[Example]) -> Done {
 
 fn run_at(url: &str, example: &Example, session: &mut Session) -> Done {
     let (name, before) = (&example.name, connections(session));
-    step::run(example.command().env(URL, url))?;
+    let size = if name == "flash_sale" { SMALL } else { &[] };
+    step::run(example.command().args(size).env(URL, url))?;
     if connections(session) == before {
         return Err(Failure::new(format!("{name} did not connect to the server of {URL}")));
     }
