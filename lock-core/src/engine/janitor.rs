@@ -237,10 +237,12 @@ impl Janitor {
     pub(crate) async fn run(self: Arc<Self>) {
         let mut attended = FuturesUnordered::new();
         loop {
+            // C19: what is left to do at the close is done.
+            let is_closed = self.closed.load(Ordering::Acquire);
             while let Some(lane) = self.next_lane() {
                 attended.push(self.attend(lane));
             }
-            if attended.is_empty() && self.closed.load(Ordering::Acquire) {
+            if attended.is_empty() && is_closed {
                 return;
             }
             tokio::select! {
