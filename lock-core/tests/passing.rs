@@ -335,12 +335,30 @@ async fn c19_a_reservation_in_doubt_ends_the_turn() {
 /// L1: a waiter that was polled once and is kept may be the head of its client's line.
 #[tokio::test]
 async fn l1_a_waiter_that_nobody_polls_keeps_no_other_of_its_client_out() {
-    let locks = LockClient::with_options(MemoryBackend::new(), ClientOptions::new().ttl(SECOND));
+    let options = ClientOptions::new().ttl(SECOND * 60);
+    let locks = LockClient::with_options(MemoryBackend::new(), options);
     let guard = locks.acquire("a").await.expect("a free lock");
+    // Tokens are reserved for later holds once a hold has lasted for a while.
+    std::thread::sleep(Duration::from_millis(1));
     let mut unpolled: Waiting<'_> = Box::pin(locks.acquire("a"));
     assert!((&mut unpolled).now_or_never().is_none(), "it waits");
     guard.release().await.expect("held to the end");
     let next = timeout(SECOND * 30, locks.acquire("a")).await.expect("its turn comes");
     next.expect("granted").release().await.expect("held to the end");
     unpolled.await.expect("it is polled again").release().await.expect("held to the end");
+}
+
+/// C20: a shutdown also gives back a hold that was passed to a waiter that nobody polls.
+#[tokio::test]
+async fn c20_a_shutdown_gives_back_a_hold_that_was_passed_and_not_taken() {
+    let store = MemoryBackend::new();
+    let locks = LockClient::with_options(store.clone(), ClientOptions::new().ttl(SECOND * 60));
+    let guard = locks.acquire("a").await.expect("a free lock");
+    std::thread::sleep(Duration::from_millis(1));
+    let mut unpolled: Waiting<'_> = Box::pin(locks.acquire("a"));
+    assert!((&mut unpolled).now_or_never().is_none(), "it waits");
+    guard.release().await.expect("held to the end");
+    locks.shutdown().await;
+    let free = LockClient::new(store).try_acquire("a").await.expect("an answer");
+    assert!(free.is_some(), "the lock is still held");
 }

@@ -56,6 +56,38 @@ async fn c48_an_endless_wait_bears_five_request_timeouts_of_refusals() {
     assert!(asked.elapsed() >= bound, "given up after {:?}", asked.elapsed());
 }
 
+/// C17: the endless waits of one name bear an outage together, not one after the other.
+#[tokio::test(start_paused = true)]
+async fn c17_waiters_in_line_bear_an_outage_together() {
+    for fault in [Fault::Refused, Fault::Silence] {
+        let (client, faulty) = faulty_client();
+        faulty.always(Operation::Acquire, fault);
+        let asked = Instant::now();
+        for ended in join_all((0..5).map(|_| client.acquire("a"))).await {
+            assert!(matches!(ended, Err(LockError::Backend { .. })), "{ended:?}");
+        }
+        let bound = ClientOptions::REQUEST_TIMEOUT * 11 / 2 + SECOND / 10;
+        assert!(asked.elapsed() <= bound, "{fault:?}: given up after {:?}", asked.elapsed());
+    }
+}
+
+/// C48: a waiter that joins its line during an outage bears it for as long as any other.
+#[tokio::test(start_paused = true)]
+async fn c48_a_late_waiter_bears_an_outage_for_as_long() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Acquire, Fault::Refused);
+    let (bound, late) = (ClientOptions::REQUEST_TIMEOUT * 5, SECOND * 4);
+    let waiter = async {
+        sleep(late).await;
+        (client.acquire("a").await, Instant::now())
+    };
+    let asked = Instant::now();
+    let (first, (second, ended)) = tokio::join!(client.acquire("a"), waiter);
+    assert!(first.is_err() && second.is_err());
+    let borne = ended - asked - late;
+    assert!(borne >= bound && borne < bound + SECOND * 2, "given up after {borne:?}");
+}
+
 /// C19: for an extended guard with an unresolved claim, withdrawals are tried for as long as the server keeps the
 /// extension.
 #[tokio::test(start_paused = true)]

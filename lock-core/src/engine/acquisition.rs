@@ -8,7 +8,7 @@ use tracing::Instrument;
 
 use super::hold::Hold;
 use super::janitor::InFlight;
-use super::local_queue::Turn;
+use super::local_queue::{Outage, Turn};
 use super::progress::Progress;
 use super::server_place::{Busy, ServerPlace};
 use super::shared::{Acquired, Shared};
@@ -104,6 +104,7 @@ impl Acquisition {
             };
             return Ok((self.hold(lease, request)?, None));
         }
+        let joined = Instant::now();
         let (turn, wait) = self.turn(wait).await?;
         let Some((turn, passed)) = turn else {
             let lease = self.ask(wait, request).await?;
@@ -118,7 +119,8 @@ impl Acquisition {
             Some(Passed::Place(place)) => self.place = place.taken_by(self.place.claim.clone()),
             None => {}
         }
-        let (lease, turn) = self.ask_as_head(turn, wait, request).await?;
+        let outage = turn.answers().outage_since(joined);
+        let (lease, turn) = self.ask_as_head(turn, outage, wait, request).await?;
         let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
         Ok((self.hold(lease, request)?, succession))
     }
@@ -155,12 +157,15 @@ impl Acquisition {
     async fn ask_as_head(
         &mut self,
         turn: Turn<Passed>,
+        outage: Option<Outage>,
         wait: Wait,
         request: &LockRequest,
     ) -> Result<(Lease, Option<Turn<Passed>>), LockError> {
         self.place.answers = Some(turn.answers());
         let mut head = Head { acquisition: self, turn: Some(turn) };
-        let asked = head.acquisition.ask(wait, request).await;
+        let Acquisition { shared, place, .. } = &mut *head.acquisition;
+        let waiting = shared.waiting().in_outage(outage);
+        let asked = waiting.acquire(place, wait, request.listener()).await;
         match asked {
             Ok(lease) => Ok((lease, head.turn.take())),
             // The server would refuse the next head too.

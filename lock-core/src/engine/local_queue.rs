@@ -8,7 +8,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 
 use crate::backend::WAITER_LIVENESS;
-use crate::model::LockName;
+use crate::model::{BackendError, LockName};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The line of this client's waiters for each name: only its head asks the server (C26).
@@ -27,7 +27,7 @@ use crate::sync::{Mutex, MutexGuard, locked};
 /// ```
 ///
 /// A head that leaves while it asks the server passes its place there to the next head, which asks at once. A head that
-/// nobody polls shows no sign of life, and the others ask the server beside it.
+/// nobody polls shows no sign of life for seconds, and the others ask the server beside it.
 ///
 /// `H` is passed to the head: a hold, or such a place.
 #[derive(Debug)]
@@ -56,37 +56,70 @@ struct Line<H> {
 #[derive(Debug)]
 pub(crate) struct LineAnswers(Mutex<LastAnswer>);
 
+/// Start and last error of an outage of the server.
+pub(crate) type Outage = (Instant, BackendError);
+
 #[derive(Debug)]
 struct LastAnswer {
     is_awaited: bool,
     at: Option<Instant>,
     /// Time of the last request or answer, or of the change of the head. A head asks once a second at least.
     head_seen: Instant,
+    /// Time from which on a waiter watches for a sign of the head, which showed none for long.
+    watched_from: Option<Instant>,
+    /// The present outage of the server, as the heads saw it.
+    outage: Option<Outage>,
+}
+
+impl LastAnswer {
+    fn new(at: Option<Instant>) -> Self {
+        let (is_awaited, watched_from, outage) = Default::default();
+        Self { is_awaited, at, head_seen: Instant::now(), watched_from, outage }
+    }
 }
 
 impl LineAnswers {
     fn new() -> Self {
-        Self(Mutex::new(LastAnswer { is_awaited: false, at: None, head_seen: Instant::now() }))
+        Self(Mutex::new(LastAnswer::new(None)))
     }
 
     pub(crate) fn asked(&self, at: Instant) {
         let mut last = locked(&self.0);
-        (last.is_awaited, last.head_seen) = (true, at);
+        (last.is_awaited, last.head_seen, last.watched_from) = (true, at, None);
     }
 
     pub(crate) fn answered(&self) {
-        let now = Instant::now();
-        *locked(&self.0) = LastAnswer { is_awaited: false, at: Some(now), head_seen: now };
+        *locked(&self.0) = LastAnswer::new(Some(Instant::now()));
     }
 
     fn head_changes(&self) {
-        locked(&self.0).head_seen = Instant::now();
+        let mut last = locked(&self.0);
+        (last.head_seen, last.watched_from) = (Instant::now(), None);
     }
 
     /// Returns the time from which on the head counts as not polled. A silent server makes a head silent for longer.
+    ///
+    /// A process that was paused, or a task that polls a crowd, polls waiters before their head. So they watch it for a
+    /// while before they give it up.
     fn head_lives_until(&self) -> Instant {
-        let last = locked(&self.0);
-        last.head_seen + WAITER_LIVENESS * if last.is_awaited { 4 } else { 1 }
+        let (mut last, now) = (locked(&self.0), Instant::now());
+        let silent_from = last.head_seen + WAITER_LIVENESS * if last.is_awaited { 4 } else { 1 };
+        if now < silent_from {
+            return silent_from;
+        }
+        *last.watched_from.get_or_insert(now) + WAITER_LIVENESS
+    }
+
+    /// Notes an outage, unless one is noted. An answer ends it.
+    pub(crate) fn fails(&self, outage: Option<Outage>) {
+        let mut last = locked(&self.0);
+        last.outage = last.outage.take().or(outage);
+    }
+
+    /// Returns the outage, as far as a waiter bore it that joined the line at `joined`.
+    pub(crate) fn outage_since(&self, joined: Instant) -> Option<Outage> {
+        let outage = locked(&self.0).outage.clone();
+        outage.map(|(since, error)| (since.max(joined), error))
     }
 
     /// Returns true if an answer is awaited, and none has come since `since`.
@@ -109,9 +142,10 @@ struct LineState<H> {
 }
 
 impl<H> LineState<H> {
-    /// Returns true if the head or the next head asks the server.
+    /// Returns true if the head or the next head asks the server, as a head does that waited for its holder for long.
     fn takes_nothing(&self) -> bool {
-        self.head_asks_server || self.passed.is_some()
+        let waits = self.holder.is_some_and(|(_, until)| until > Instant::now());
+        !waits || self.head_asks_server || self.passed.is_some()
     }
 }
 
@@ -125,20 +159,24 @@ impl<H> LocalQueue<H> {
         let place = WaiterPlace::new(self.join(name));
         let line = place.member.line.clone();
         let mut permit = pin!(line.turn.clone().acquire_owned());
-        // C26: a busy task may poll a crowd of new waiters before their head, so each one watches the head itself.
-        let watches_until = Instant::now() + WAITER_LIVENESS;
-        let head_lives_until = || line.answers.head_lives_until().max(watches_until);
         loop {
-            if let Ok(permit) = timeout_at(head_lives_until(), &mut permit).await {
+            if let Ok(permit) = timeout_at(line.answers.head_lives_until(), &mut permit).await {
                 line.answers.head_changes();
                 // The semaphore is never closed, so a permit always comes.
                 return Some(Turn { _permit: permit.ok(), place });
             }
             // L1: a future that was polled once and is kept may be the head for ever.
-            if head_lives_until() <= Instant::now() {
+            if line.answers.head_lives_until() <= Instant::now() {
+                line.give_back();
                 return None;
             }
         }
+    }
+
+    /// Gives back the holds and places that were passed and not taken.
+    pub(crate) fn give_back(&self) {
+        let lines: Vec<_> = locked(&self.lines).values().map(|entry| entry.line.clone()).collect();
+        lines.iter().for_each(|line| line.give_back());
     }
 
     /// Returns true if other tasks of this client wait for `name`, or hold it and may pass it on.
@@ -204,6 +242,12 @@ impl<H> Line<H> {
                 NextStep::AskServer
             }
         }
+    }
+
+    /// Gives back a passed hold or place that the head has not taken, after the state is unlocked.
+    fn give_back(&self) {
+        let untaken = self.state().passed.take();
+        drop(untaken);
     }
 
     fn state(&self) -> MutexGuard<'_, LineState<H>> {

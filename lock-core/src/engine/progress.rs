@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::local_queue::Outage;
 use super::retry::{jittered, pause_after};
 use super::server_place::Busy;
 use crate::backend::FALLBACK_POLL;
@@ -93,6 +94,24 @@ impl Progress {
     /// Takes over a claim that an earlier acquisition of its line may have left on the server.
     pub(super) fn with_place(self, may_be_applied: bool) -> Self {
         Self { may_be_applied, ..self }
+    }
+
+    /// Begins in an outage in which an earlier head of the line was. An endless wait bears only the rest of it.
+    pub(super) fn in_outage(self, outage: Option<Outage>) -> Self {
+        match outage {
+            Some((since, error)) if self.wait == Wait::Forever => {
+                Self { phase: Phase::Outage(since, error), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    /// Returns the start of the present outage, and its last error.
+    pub(super) fn outage(&self) -> Option<Outage> {
+        match &self.phase {
+            Phase::Outage(since, error) => Some((*since, error.clone())),
+            _ => None,
+        }
     }
 
     /// Returns true if the acquisition waits for a busy lock.
@@ -234,7 +253,9 @@ impl Progress {
             (Phase::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
         // A holder that died releases nothing: its lease expires without a message.
-        let expiry = self.seen.as_ref().and_then(|seen| seen.ttl_left).unwrap_or(pause);
+        let is_busy = matches!(self.phase, Phase::Busy(_));
+        let seen = self.seen.as_ref().filter(|_| is_busy);
+        let expiry = seen.and_then(|seen| seen.ttl_left).unwrap_or(pause);
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
         let due = pause.min(expiry + FIRST_POLL + self.stagger()).saturating_sub(self.age());
         due.min(left.unwrap_or(due))

@@ -340,6 +340,7 @@ impl Shared {
             let at_least = lease.at_least.as_deref().copied();
             self.janitor.clear(remains, &lease.name, owner, kept_for, at_least);
         }
+        self.local_queue.give_back();
         self.janitor.finish(self.options.request_timeout).await;
         // The backend's idle resources have no use any more. If this fails, they expire by themselves.
         let _ = self.request(|| self.backend.close()).await;

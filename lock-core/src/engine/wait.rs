@@ -6,6 +6,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
+use super::local_queue::Outage;
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::server_place::{Answer, Busy, ServerPlace};
@@ -21,11 +22,18 @@ pub(crate) struct Waiting<'a> {
     shared: &'a Shared,
     /// Bounds an acquisition that does not wait, and one without an answer.
     request_timeout: Duration,
+    /// The outage in which an earlier head of the line was.
+    outage: Option<Outage>,
 }
 
 impl<'a> Waiting<'a> {
     pub(crate) fn new(shared: &'a Shared, request_timeout: Duration) -> Self {
-        Self { shared, request_timeout }
+        Self { shared, request_timeout, outage: None }
+    }
+
+    /// Begins in an outage in which an earlier head of the line was.
+    pub(crate) fn in_outage(self, outage: Option<Outage>) -> Self {
+        Self { outage, ..self }
     }
 
     /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
@@ -36,7 +44,11 @@ impl<'a> Waiting<'a> {
         wait: Wait,
         listener: &Listener<Contention>,
     ) -> Result<Lease, LockError> {
-        let mut progress = Progress::new(wait, self.request_timeout).with_place(!place.is_new());
+        let progress = Progress::new(wait, self.request_timeout).with_place(!place.is_new());
+        let mut progress = progress.in_outage(self.outage.clone());
+        if progress.outage().is_some() && progress.is_over_after_pause() {
+            return Err(progress.into_error(&place.claim.name, self.shared.name()));
+        }
         // C26: the answer to the previous head is valid for this one.
         let mut last_busy = place.last_busy().cloned();
         loop {
@@ -56,7 +68,10 @@ impl<'a> Waiting<'a> {
                     self.warn_if_due(&place.claim, &mut progress);
                     asks_again = is_outdated;
                 }
-                AttemptOutcome::Troubled => {}
+                AttemptOutcome::Troubled => {
+                    // C17: the next head of the line does not bear the outage anew.
+                    place.answers.iter().for_each(|line| line.fails(progress.outage()));
+                }
             }
             if progress.is_over() {
                 return Err(progress.into_error(&place.claim.name, self.shared.name()));

@@ -121,22 +121,57 @@ async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
     drop(first);
     let began = Instant::now();
     assert!(next.await.is_none());
-    assert_eq!(began.elapsed(), WAITER_LIVENESS);
+    assert_eq!(began.elapsed(), 2 * WAITER_LIVENESS);
+    let later = queue.turn(&name).now_or_never();
+    assert!(later.is_some_and(|turn| turn.is_none()), "it waits for the same head again");
     assert!(unpolled.await.is_some());
     assert_eq!(lines(&queue), 0);
 }
 
-/// A task that polls many waiters for the first time takes long, and polls the head again after them.
+/// A task that polls many waiters for the first time takes long, and polls the head again after them. After a pause of
+/// the process, a waiter may be polled before the head.
 #[tokio::test(start_paused = true)]
 async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
     let (queue, name) = (LocalQueue::<u32>::default(), name());
     let head = queue.turn(&name).await.expect("a turn");
-    advance(WAITER_LIVENESS * 2).await;
-    let mut next = Box::pin(queue.turn(&name));
-    assert!((&mut next).now_or_never().is_none(), "two ask the server");
+    let mut first = Box::pin(queue.turn(&name));
+    assert!((&mut first).now_or_never().is_none());
+    advance(WAITER_LIVENESS * 4).await;
+    let mut new = Box::pin(queue.turn(&name));
+    assert!((&mut first).now_or_never().is_none(), "two ask the server");
+    assert!((&mut new).now_or_never().is_none(), "two ask the server");
     head.answers().asked(Instant::now());
+    advance(WAITER_LIVENESS).await;
+    assert!((&mut new).now_or_never().is_none(), "two ask the server");
     drop(head);
-    assert!(next.await.is_some());
+    drop(first.await.expect("its turn comes"));
+    drop(new.await.expect("its turn comes"));
+}
+
+/// L1: a hold that was passed to a head that nobody polls would keep the lock from all.
+#[tokio::test(start_paused = true)]
+async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
+    let (queue, name) = (LocalQueue::<Arc<()>>::default(), name());
+    let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
+    let holder = queue.turn(&name).await.expect("a turn").holds(until);
+    let unpolled = queue.turn(&name).await.expect("a turn");
+    assert!(unpolled.passed().now_or_never().is_none());
+    let next = queue.turn(&name);
+    assert!(holder.pass(passed.clone()).is_ok());
+    assert!(next.await.is_none());
+    assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
+}
+
+/// L1: a head that is polled has gone on to the server by then.
+#[tokio::test(start_paused = true)]
+async fn l1_nothing_is_passed_to_a_head_that_waits_no_more() {
+    let queue = LocalQueue::<u32>::default();
+    let holder = holder(&queue).await;
+    let head = queue.turn(&name()).await.expect("a turn");
+    assert!(head.passed().now_or_never().is_none());
+    advance(Duration::from_millis(20)).await;
+    assert_eq!(holder.waiters(), 0);
+    assert_eq!(holder.pass(7), Err(7));
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,6 +78,21 @@ async fn c28_waiters_do_not_all_look_at_the_same_expiry() {
     assert!(pause_of(Some(u64::MAX)) <= FALLBACK_POLL * 2, "the bound of a poll holds");
 }
 
+/// The rest of a TTL that was read before an outage says nothing of the next look.
+#[tokio::test(start_paused = true)]
+async fn c48_a_holder_whose_hold_ends_soon_hurries_no_try_in_an_outage() {
+    let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+    let mut seen = Contention::unknown();
+    seen.ttl_left = Some(Duration::ZERO);
+    progress.busy(&Busy { seen, ..busy() });
+    for _ in 0..8 {
+        let refused =
+            BackendError::transient("test", Outcome::NotApplied, "a fault", "of the test");
+        progress.failed(progress.try_since(Instant::now()), refused);
+    }
+    assert!(progress.pause(Wakeup::Push) >= 100 * MS);
+}
+
 #[tokio::test(start_paused = true)]
 async fn c48_how_each_wait_ends() {
     use Step::{Busy, Conflict, Late, Refused, Silent};
