@@ -127,25 +127,36 @@ impl Kept {
     }
 }
 
-/// Returns the longest time for which `request` blocked the thread. Time in which the thread waited for a processor
+/// Returns the longest time for which `request` blocked the thread. Time in which the thread only waited for a processor
 /// does not count.
 async fn longest_turn<T>(request: impl Future<Output = T>) -> (T, Duration) {
     let (mut request, mut longest) = (pin!(request), Duration::ZERO);
     let answer = poll_fn(|context| {
-        let (begun, waited) = (Instant::now(), waited_for_a_processor());
+        let (begun, slept, waited) = (Instant::now(), sleeps(), waited_for_a_processor());
         let answer = request.as_mut().poll(context);
         // First, so that nothing is subtracted that the span lacks.
         let waited = waited_for_a_processor().saturating_sub(waited);
+        // A call that blocks sleeps each time, and then nothing is subtracted.
+        let waited = if sleeps() == slept { waited } else { Duration::ZERO };
         longest = longest.max(begun.elapsed().saturating_sub(waited));
         answer
     });
     (answer.await, longest)
 }
 
-/// Returns the time for which this thread was ready to run while others ran, since its start. Zero on systems that
-/// do not count it.
+/// Returns the time for which this thread was ready to run while others ran, since its start.
 fn waited_for_a_processor() -> Duration {
-    let counted = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let waited = counted.split_whitespace().nth(1).and_then(|nanos| nanos.parse().ok());
-    Duration::from_nanos(waited.unwrap_or_default())
+    Duration::from_nanos(counted("schedstat", |text| text.split_whitespace().nth(1)))
+}
+
+/// Returns how often this thread slept, since its start.
+fn sleeps() -> u64 {
+    let start = "voluntary_ctxt_switches:";
+    counted("status", |text| text.lines().find_map(|line| line.strip_prefix(start)))
+}
+
+/// Returns a number that the system counts for this thread; zero if it does not.
+fn counted(file: &str, number: impl Fn(&str) -> Option<&str>) -> u64 {
+    let text = fs::read_to_string(format!("/proc/thread-self/{file}")).unwrap_or_default();
+    number(&text).and_then(|number| number.trim().parse().ok()).unwrap_or_default()
 }
