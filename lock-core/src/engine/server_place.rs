@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::claim_state::ClaimEvent;
 use super::containment::contained;
-use super::local_queue::LineAnswers;
+use super::local_queue::{LineAnswers, Outage};
 use super::owned_claim::OwnedClaim;
 use crate::backend::{
     Attempt, DistributedLock, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle,
@@ -131,6 +131,11 @@ impl ServerPlace {
         let answer = Mutex::new(answer.boxed());
         self.request = Some(Request { claim: self.claim.clone(), asked, sent, runtime, answer });
         sent
+    }
+
+    /// Tells the line of an outage: its next head does not bear it anew (C17).
+    pub(super) fn fails(&self, outage: Option<Outage>) {
+        self.answers.iter().for_each(|answers| answers.fails(outage.clone()));
     }
 
     /// Returns the answer to the request in flight; `None` if there is none by `end`.

@@ -68,10 +68,7 @@ impl<'a> Waiting<'a> {
                     self.warn_if_due(&place.claim, &mut progress);
                     asks_again = is_outdated;
                 }
-                AttemptOutcome::Troubled => {
-                    // C17: the next head of the line does not bear the outage anew.
-                    place.answers.iter().for_each(|line| line.fails(progress.outage()));
-                }
+                AttemptOutcome::Troubled => place.fails(progress.outage()),
             }
             if progress.is_over() {
                 return Err(progress.into_error(&place.claim.name, self.shared.name()));
