@@ -4,6 +4,7 @@ use futures_util::FutureExt;
 use tokio::time::{advance, sleep};
 
 use super::*;
+use crate::backend::WAITER_LIVENESS;
 
 fn name() -> LockName {
     LockName::new("a").expect("a name")
