@@ -327,8 +327,8 @@ async fn c26_all_holds_of_a_client_have_one_session() {
     let client = ends(&server.url()).await;
     let names: Vec<_> = (0..40).map(|_| fresh_name()).collect();
     let guards = join_all(names.iter().map(|name| held(&client, name))).await;
-    // Eight for requests, and one for the holds.
-    assert!(sessions(&server) <= 9, "{}", sessions(&server));
+    // Eight for requests, and one for the holds. A pause of the machine may make the client replace some.
+    eventually("nine are open at most", LIMIT, async || sessions(&server) <= 9).await;
     let locks = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
     assert_eq!(number(&server, locks), 1);
     join_all(guards.into_iter().map(released)).await;

@@ -39,7 +39,8 @@ async fn acquire_and_release_are_one_transaction_each_on_one_connection() {
     for _ in 0..100 {
         turn(&client, "again").await;
     }
-    assert_eq!(sessions(&server), 1);
+    // A pause of the machine may make the client replace its connection.
+    eventually("one is open", LIMIT, async || sessions(&server) == 1).await;
     drop(client);
     // The client's transactions, those of the questions above, and the server's own.
     let asked = counted_since(&server, before, 200).await;
