@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use zookeeper_client::Client;
 
 use crate::faults::figure;
-use crate::support::{LIMIT, client, held, patient, queued, released, served, until_waiting};
+use crate::support::{LIMIT, client, held, patient, queued, released, served, turn, until_waiting};
 
 /// Returns the nodes of all claims on the lock `a`, in the order of their names.
 async fn claims(operator: &Client) -> Vec<String> {
@@ -24,9 +24,10 @@ async fn c27_a_server_that_stands_still_keeps_holds_and_places() {
     let server = ZooKeeperServer::start().await;
     let holder = client(&server.url()).await;
     let mut guard = held(&holder, "a").await;
-    let mut waiting = Vec::new();
+    let (mut clients, mut waiting) = (Vec::new(), Vec::new());
     for count in 1..=3 {
         let (client, request) = (client(&server.url()).await, patient("a").wait(Wait::Forever));
+        clients.push(client.clone());
         waiting.push(tokio::spawn(async move { client.acquire(request).await }));
         until_waiting(&holder, "a", count).await;
     }
@@ -36,6 +37,10 @@ async fn c27_a_server_that_stands_still_keeps_holds_and_places() {
     sleep(Duration::from_secs(5)).await;
     server.cont();
     assert_eq!(claims(&operator().await).await, places);
+    // C28: a waiter whose client is still without a connection when its turn comes may lose its place.
+    for client in [&holder].into_iter().chain(&clients) {
+        turn(client, "b").await;
+    }
     for waiting in waiting {
         let token = guard.token();
         released(guard).await;
