@@ -333,7 +333,7 @@ async fn c19_a_reservation_in_doubt_ends_the_turn() {
 }
 
 /// L1: a waiter that was polled once and is kept may be the head of its client's line.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn l1_a_waiter_that_nobody_polls_keeps_no_other_of_its_client_out() {
     let options = ClientOptions::new().ttl(SECOND * 60);
     let locks = LockClient::with_options(MemoryBackend::new(), options);
@@ -349,7 +349,7 @@ async fn l1_a_waiter_that_nobody_polls_keeps_no_other_of_its_client_out() {
 }
 
 /// C20: a shutdown also gives back a hold that was passed to a waiter that nobody polls.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c20_a_shutdown_gives_back_a_hold_that_was_passed_and_not_taken() {
     let store = MemoryBackend::new();
     let locks = LockClient::with_options(store.clone(), ClientOptions::new().ttl(SECOND * 60));
