@@ -24,7 +24,7 @@ async fn server() -> RedisServer {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c12_holds_in_several_slots_are_renewed() {
     let server = server().await;
-    let (client, ttl) = (client(&server.url()).await, Duration::from_secs(3));
+    let (client, ttl) = (client(&server.url()).await, Duration::from_secs(9));
     let mut guards = Vec::new();
     for _ in 0..5 {
         let request = LockRequest::new(fresh_name()).ttl(ttl);

@@ -1,5 +1,6 @@
 //! Requests with lost replies, and requests that are carried out after their sender gave up.
 
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
@@ -11,7 +12,7 @@ use super::clients::{
 };
 use super::harness::Harness;
 use super::server::Server;
-use crate::{Mode, eventually};
+use crate::{Mode, Proxy, eventually};
 
 /// Requests are given up before this span is over, and arrive late after it.
 const MOMENT: Duration = Duration::from_secs(1);
@@ -22,15 +23,12 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     let proxy = H::proxy(server).await;
     let (observer, client) =
         (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
-    let name = fresh_name();
-    // The client is now connected and ready, so that an acquisition needs only one request.
-    turn(&client, &fresh_name()).await;
-    proxy.set(Mode::SwallowReplies);
-    let acquiring = client.acquire(LockRequest::new(&name).ttl(MINUTE).wait(Wait::Never));
-    let is_held =
-        async || observer.admin().inspect(&name).await.expect("an answer").holder().is_some();
-    let applied = eventually("the request is applied", LIMIT, is_held);
-    let (failed, ()) = tokio::join!(acquiring, applied);
+    let acquire =
+        async |name| client.acquire(LockRequest::new(name).ttl(MINUTE).wait(Wait::Never)).await;
+    let prepare = async || {
+        turn(&client, &fresh_name()).await;
+    };
+    let (name, failed) = unanswered(&proxy, &observer, prepare, acquire, || ()).await;
     let Err(LockError::Backend { source, .. }) = failed else {
         panic!("no reply came through: an error was expected, not {failed:?}");
     };
@@ -43,6 +41,39 @@ pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
     proxy.set(Mode::Pass);
     proxy.cut();
     until_free(&observer, &name).await;
+}
+
+/// Makes a call whose request is applied, and whose reply is lost; returns its name and its answer. Calls `then` once
+/// it is applied.
+///
+/// A client that has to connect sends no request, since the connection gets no reply either. Then another name is
+/// tried.
+async fn unanswered<T>(
+    proxy: &Proxy,
+    observer: &LockClient,
+    prepare: impl AsyncFn(),
+    call: impl AsyncFn(String) -> T,
+    then: impl Fn(),
+) -> (String, T) {
+    for _ in 0..10 {
+        prepare().await;
+        let name = fresh_name();
+        proxy.set(Mode::SwallowReplies);
+        let is_held =
+            async || observer.admin().inspect(&name).await.expect("an answer").holder().is_some();
+        let applied = eventually("the request is applied", LIMIT, is_held);
+        let mut answer = pin!(call(name.clone()));
+        tokio::select! {
+            () = applied => {
+                then();
+                return (name, answer.await);
+            }
+            _ = &mut answer => {}
+        }
+        proxy.set(Mode::Pass);
+        proxy.cut();
+    }
+    panic!("none of ten requests was applied");
 }
 
 /// C19: a stopped server has the request before it sees that the sender gave up. When it continues, the claim is
@@ -124,19 +155,15 @@ pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: H
     if !records_runs(&observer).await {
         return;
     }
-    let name = fresh_name();
-    let once = |name: &str| client.once(name).ttl(Duration::from_secs(5));
-    // The client is now ready for a run with this TTL.
-    let before = once(&fresh_name()).begin().await.expect("an answer").ran();
-    released(before.expect("a free lock")).await;
-    proxy.set(Mode::SwallowReplies);
-    let cut_off = async {
-        let is_held =
-            async || observer.admin().inspect(&name).await.expect("an answer").holder().is_some();
-        eventually("it is granted", LIMIT, is_held).await;
-        proxy.set(Mode::BlackHole);
+    let begin =
+        async |name| client.once(name).ttl(Duration::from_secs(5)).at_least(MINUTE).begin().await;
+    // The client is then ready for a run with this TTL.
+    let prepare = async || {
+        let once = client.once(fresh_name()).ttl(Duration::from_secs(5));
+        released(once.begin().await.expect("an answer").ran().expect("a free lock")).await;
     };
-    let (begun, ()) = tokio::join!(once(&name).at_least(MINUTE).begin(), cut_off);
+    let cut_off = || proxy.set(Mode::BlackHole);
+    let (name, begun) = unanswered(&proxy, &observer, prepare, begin, cut_off).await;
     assert!(begun.is_err(), "a run is not to begin without an answer: {begun:?}");
     until_free(&observer, &name).await;
 }

@@ -140,7 +140,7 @@ pub async fn c22_a_hold_and_its_token_survive_a_restart<H: Harness>() {
 /// Connections that swallow everything are replaced, since new ones work.
 pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
-    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(4));
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(9));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     for mode in [Mode::BlackHole, Mode::SwallowReplies, Mode::SwallowRequests] {
         // All connections of the client, which must all be replaced.

@@ -28,7 +28,7 @@ async fn c12_holds_are_renewed_while_their_slot_moves() {
     let (client, name) = (client(&cluster.url()).await, name_at(cluster, 0));
     let mut guards = Vec::new();
     for name in [&name, &name_at(cluster, 0), &name_at(cluster, 0)] {
-        let request = LockRequest::new(name).ttl(Duration::from_secs(3));
+        let request = LockRequest::new(name).ttl(Duration::from_secs(9));
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
     cluster.begin_move(&name, 1);

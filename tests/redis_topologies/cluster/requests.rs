@@ -47,7 +47,7 @@ async fn c12_a_silent_primary_costs_no_hold_of_another() {
     let client = client(&cluster.url()).await;
     let mut guards = Vec::new();
     for number in [0, 1, 2] {
-        let request = LockRequest::new(name_at(&cluster, number)).ttl(Duration::from_secs(3));
+        let request = LockRequest::new(name_at(&cluster, number)).ttl(Duration::from_secs(9));
         guards.push(client.acquire(request).await.expect("a free lock"));
     }
     cluster.servers()[0].stop();
