@@ -21,7 +21,6 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use lock_core::LockName;
 use lock_core::backend::{PendingReply, ReplyMonitor};
-use parking_lot::Mutex;
 use sqlx::postgres::{PgConnectOptions, PgRow};
 use sqlx::{ConnectOptions, Error, PgConnection};
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
@@ -74,8 +73,8 @@ pub(crate) struct Connections {
     at_most: usize,
     idle: Idle<IdleConnection>,
     /// Connections whose callers left before they were open. The next caller continues with one, so that several
-    /// callers with little time succeed together.
-    left_opening: Mutex<Vec<Opening>>,
+    /// callers with little time succeed together. Without a next caller it is closed.
+    left_opening: Idle<Opening>,
     permits: Semaphore,
     /// Renewals have one connection to themselves, if there is more than one.
     for_renewals: Semaphore,
@@ -118,17 +117,16 @@ impl Connections {
         let is_direct = AtomicBool::new(form == Form::Prepared);
         let kept_free = usize::from(at_most > 1);
         let turns = Turns::new((at_most / PART_OF_ONE_LOCK).max(1));
-        let (left_opening, replies) = Default::default();
         Self {
             options,
             is_direct,
             at_most,
             idle: Idle::new(IDLE_LIMIT),
-            left_opening,
+            left_opening: Idle::new(CONNECT_LIMIT),
             permits: Semaphore::new(at_most - kept_free),
             for_renewals: Semaphore::new(kept_free),
             turns,
-            replies,
+            replies: ReplyMonitor::default(),
         }
     }
 
@@ -206,9 +204,9 @@ impl Connections {
 
     /// Returns an opening that its caller left, or a new one.
     fn opening(&self) -> Opening {
-        let mut left = self.left_opening.lock();
-        left.retain(|opening| opening.since.elapsed() < CONNECT_LIMIT);
-        if left.is_empty() { self.begin_to_open() } else { left.remove(0) }
+        let in_time = |(opening, _): &(Opening, _)| opening.since.elapsed() < CONNECT_LIMIT;
+        let left = self.left_opening.take(|left| left.iter().position(in_time));
+        left.unwrap_or_else(|| self.begin_to_open())
     }
 
     async fn exchange(&self, purpose: Purpose<'_>) -> Result<Exchange<'_>, RequestError> {
@@ -338,7 +336,7 @@ impl Drop for Exchange<'_> {
     /// Ends a request whose caller left without an answer: it changed its mind, or waited too long.
     fn drop(&mut self) {
         if let Some(opening) = self.opening.take() {
-            self.connections.left_opening.lock().push(opening);
+            self.connections.left_opening.put(opening, self.connections.at_most);
         }
         // C21: reads to the end of the answer before the next use, or closes the connection.
         if let Some(connection) = self.connection.take()

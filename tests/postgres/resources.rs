@@ -1,8 +1,11 @@
 //! Cost of the protocol.
 
-use lock_testkit::{PostgresServer, eventually};
+use std::time::Duration;
 
-use crate::server::{PostgresFaults, number, sessions};
+use lock_testkit::{Mode, PostgresServer, Proxy, eventually};
+use tokio::time::timeout;
+
+use crate::server::{PostgresFaults, number, sessions, url_at};
 use crate::support::{LIMIT, client, turn};
 
 lock_testkit::test_resources!(PostgresFaults);
@@ -39,10 +42,27 @@ async fn acquire_and_release_are_one_transaction_each_on_one_connection() {
     for _ in 0..100 {
         turn(&client, "again").await;
     }
-    // A pause of the machine may make the client replace its connection.
-    eventually("one is open", LIMIT, async || sessions(&server) == 1).await;
+    // A pause of the machine may make the client open another.
+    assert!(sessions(&server) <= 2, "requests that follow each other share a connection");
     drop(client);
     // The client's transactions, those of the questions above, and the server's own.
     let asked = counted_since(&server, before, 200).await;
     assert!(asked < 300, "{asked} transactions for 100 cycles");
+}
+
+/// R1: a connection whose caller left before it was open is closed, though the client needs no other one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_a_connection_that_its_caller_left_is_closed() {
+    let server = PostgresServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let client = client(&format!("{}?sslmode=disable", url_at(proxy.addr()))).await;
+    proxy.set(Mode::SlowToOpen(Duration::from_secs(1)));
+    proxy.cut();
+    eventually("those are closed", LIMIT, async || sessions(&server) == 0).await;
+    let admin = client.admin();
+    let early = timeout(Duration::from_millis(500), admin.inspect("a"));
+    let (left, answered) = tokio::join!(early, admin.inspect("b"));
+    left.expect_err("a connection takes a second");
+    answered.expect("an answer");
+    eventually("one is left", LIMIT, async || sessions(&server) == 1).await;
 }
