@@ -1,7 +1,6 @@
 //! C20: the end of a client or of a runtime.
 
 use std::pin::pin;
-use std::time::Duration;
 
 use tokio::time::timeout;
 
@@ -15,7 +14,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     let observer = client(harness).await;
     let (client, faulty) = faulty_client(harness).await;
     let tag = fresh_name();
-    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(Duration::from_secs(60));
+    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(harness.limit() * 2);
     let mut guards = Vec::new();
     for i in 0..20 {
         guards.push(client.acquire(request(i)).await.expect("a free lock"));
@@ -44,10 +43,10 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
 pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (waiter, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, Duration::from_secs(60))).await.expect("free");
+    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("free");
     let waiting = tokio::spawn({
         let (waiter, request) =
-            (waiter.clone(), patient(&name, harness.limit()).wait(Wait::Forever));
+            (waiter.clone(), patient(&name, harness.limit() * 2).wait(Wait::Forever));
         async move { waiter.acquire(request).await }
     });
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
@@ -85,7 +84,8 @@ pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &d
 /// C20: a shutdown waits for a release in flight.
 pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let guard = client.acquire(patient(&fresh_name(), harness.limit())).await.expect("a free lock");
+    let guard =
+        client.acquire(patient(&fresh_name(), harness.limit() * 2)).await.expect("a free lock");
     faulty.once(Operation::Release, Fault::Late(harness.moment()));
     let (mut releasing, mut closing) = (pin!(guard.release()), pin!(client.shutdown()));
     tokio::select! {

@@ -109,10 +109,10 @@ pub async fn c47_a_release_tells_of_a_loss(harness: &dyn Harness) {
     harness.evict(&name).await;
     timeout(harness.limit(), known.lost()).await.expect("the loss is told");
     assert_lost(known.release().await);
-    let unnoticed = client.acquire(patient(&name, harness.limit())).await.expect("a free lock");
+    let unnoticed = client.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
     harness.evict(&name).await;
     assert_lost(unnoticed.release().await);
-    let kept = client.acquire(patient(&name, harness.limit())).await.expect("a free lock");
+    let kept = client.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
     kept.release().await.expect("it was held to the end");
 }
 
