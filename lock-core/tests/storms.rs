@@ -300,9 +300,10 @@ fn c17_a_runtime_that_ends_leaves_the_line_to_others() {
     stays.block_on(async { polled(second.as_mut()) });
     drop(ends);
     drop(first);
+    stays.block_on(async { polled(second.as_mut()) });
+    assert_eq!(store.asked(), 2, "it asks anew at once");
     let granted = stays.block_on(async { timeout(TTL, second).await.expect("in time") });
-    drop(granted.expect("it asks anew"));
-    assert_eq!(store.asked(), 2);
+    drop(granted.expect("a free lock"));
 }
 
 /// C19: a crowd of holds that was dropped at a silent server delays no hold that was dropped at another.

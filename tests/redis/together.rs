@@ -12,7 +12,8 @@ use lock_testkit::{RedisServer, Reply};
 use crate::access::RIGHTS;
 use crate::resources::calls;
 use crate::support::{
-    MINUTE, SECRET, Waiting, client, fresh_name, held, patient, queued, released, served, turn,
+    MINUTE, SECRET, Waiting, client, client_of, fresh_name, held, patient, queued, released,
+    served, turn,
 };
 
 const MANY: usize = 20;
@@ -185,13 +186,17 @@ async fn c22_a_damaged_counter_in_company_is_an_error_of_its_lock_alone() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once() {
     let server = RedisServer::start().await;
-    let client = client(&server.url()).await;
+    // One client would ask once at a time.
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let clients: Vec<_> = (0..MANY).map(|_| client_of(backend.clone())).collect();
     let mut names = vec![fresh_name(); MANY];
-    turn(&client, &names[0]).await;
+    turn(&clients[0], &names[0]).await;
     // The first request goes alone, and the others find the lock free.
     names[0] = fresh_name();
     for _ in 0..20 {
-        let tried = all_tried(&client, &names).await.into_iter().skip(1);
+        let tried =
+            clients.iter().zip(&names).map(|(client, name)| client.try_acquire(patient(name)));
+        let tried = join_all(tried).await.into_iter().skip(1);
         let mut granted = tried.filter_map(|tried| tried.expect("an answer"));
         released(granted.next().expect("it was free")).await;
         assert!(granted.next().is_none(), "two hold it");
