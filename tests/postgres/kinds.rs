@@ -59,6 +59,9 @@ async fn c33_an_exclusive_hold_does_not_look_at_others() {
         released(guard).await;
         released(served(waiting).await).await;
         turn(&first, &name).await;
+        let expires = patient(&name).ttl(Duration::from_secs(1));
+        let _expires = takes(&first, expires).await.detach().expect("held");
+        turn(&second, &name).await;
     };
     timeout(LIMIT / 2, cycle).await.expect("it waits for nobody");
     kept.rollback().await.expect("rolled back");
@@ -97,16 +100,16 @@ async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
 /// looks first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
-    const TTL: Duration = Duration::from_secs(2);
+    const TTL: Duration = Duration::from_secs(8);
     let server = shared().await;
     let (first, name) = (client(&server.url()).await, fresh_name());
+    let (next, last) = (client(&server.url()).await, client(&server.url()).await);
     let stays = takes(&first, patient(&name).permits(1, 2)).await;
     let dies = LockClient::new(backend(server).await);
     let dead = takes(&dies, patient(&name).ttl(TTL).permits(1, 2)).await;
     let (died_at, slots) = (Instant::now(), dead.slots());
     // No client renews it.
     let _dead = dead.detach().expect("held");
-    let (next, last) = (client(&server.url()).await, client(&server.url()).await);
     let next = acquire(&next, patient(&name).permits(1, 2));
     until_waiting(&first, &name, 1).await;
     let last = acquire(&last, patient(&name));
