@@ -175,7 +175,7 @@ fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {
     let store = MemoryBackend::new();
     let options = ClientOptions::new().runtime(lasting.handle().clone());
     let locks = LockClient::with_options(store, options);
-    let request = LockRequest::new("a").ttl(SECOND / 5);
+    let request = LockRequest::new("a").ttl(SECOND * 6);
     let guard = runtime().block_on(locks.acquire(request)).expect("a free lock");
     let granted = guard.deadline();
     let renewed = async {
@@ -183,7 +183,7 @@ fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {
             sleep(SECOND / 100).await;
         }
     };
-    runtime().block_on(async { timeout(SECOND * 10, renewed).await }).expect("it is renewed");
+    runtime().block_on(async { timeout(SECOND * 30, renewed).await }).expect("it is renewed");
     assert!(guard.is_held());
     drop(guard);
     runtime().block_on(locks.shutdown());

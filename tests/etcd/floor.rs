@@ -59,7 +59,7 @@ async fn c22_the_floor_of_another_cluster_is_raised() {
 async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     let server = EtcdServer::start().await;
     let (holder, other) = (client(&server.url()).await, client(&server.url()).await);
-    let request = patient("held").ttl(Duration::from_secs(2));
+    let request = patient("held").ttl(Duration::from_secs(6));
     let guard = holder.acquire(request).await.expect("a free lock");
     let before = token(&other).await;
     server.ctl(&["del", FLOOR]);
@@ -67,7 +67,7 @@ async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     let raised = floor(&server).split(' ').next().and_then(|floor| floor.parse::<u64>().ok());
     assert!(raised.is_some_and(|raised| before < raised && raised < anew), "{raised:?} {anew}");
     assert!(token(&other).await > anew);
-    let lost = tokio::time::timeout(Duration::from_secs(3), guard.lost()).await;
+    let lost = tokio::time::timeout(Duration::from_secs(9), guard.lost()).await;
     assert!(lost.is_err(), "its hold was made under the earlier floor");
     released(guard).await;
 }

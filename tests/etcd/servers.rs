@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::DistributedLock;
-use leasehold::etcd::EtcdBackend;
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdCluster, EtcdServer, eventually};
 use tokio::sync::OnceCell;
 
-use crate::support::LIMIT;
+use crate::support::{LIMIT, connected};
 
 /// The shortest TTL of etcd with the default settings of its members.
 pub(crate) const SHORTEST_TTL: Duration = Duration::from_secs(2);
@@ -76,7 +75,7 @@ impl Harness for EtcdFaults {
     }
 
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
-        Arc::new(EtcdBackend::connect(&url_at(address)).await.expect("a connection"))
+        connected(&url_at(address)).await
     }
 
     async fn pushes(server: &EtcdServer) -> usize {

@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::DistributedLock;
-use leasehold::postgres::PostgresBackend;
 use lock_testkit::faults::Harness;
 use lock_testkit::{PostgresServer, eventually};
 use tokio::sync::OnceCell;
 use tokio::time::timeout;
 
-use crate::support::{LIMIT, client, held, patient, released};
+use crate::support::{LIMIT, client, connected, held, patient, released};
 
 /// Counts the sessions whose advisory locks show that they listen.
 const LISTENERS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'";
@@ -45,7 +44,7 @@ impl Harness for PostgresFaults {
     }
 
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
-        Arc::new(PostgresBackend::connect(&url_at(address)).await.expect("a connection"))
+        connected(&url_at(address)).await
     }
 
     async fn pushes(server: &PostgresServer) -> usize {

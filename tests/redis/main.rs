@@ -37,18 +37,19 @@ mod withdrawals;
 use std::sync::Arc;
 
 use leasehold::core::backend::async_trait;
-use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, LockName};
 use lock_testkit::RedisServer;
 use lock_testkit::conformance::Harness;
 use lock_testkit::conformance_tests;
+
+use crate::support::connected;
 
 struct Redis(RedisServer);
 
 #[async_trait]
 impl Harness for Redis {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(RedisBackend::connect(&self.0.url()).await.expect("a connection"))
+        connected(&self.0.url()).await
     }
 
     async fn evict(&self, name: &LockName) {

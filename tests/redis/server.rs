@@ -4,12 +4,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use leasehold::DistributedLock;
-use leasehold::redis::RedisBackend;
 use lock_testkit::faults::Harness;
 use lock_testkit::{RedisServer, Reply};
 use tokio::sync::OnceCell;
 
 use crate::redis_server::{redis_connections, redis_until_nothing_is_left};
+use crate::support::connected;
 
 /// A server that never loses its answers.
 pub(crate) struct RedisFaults;
@@ -30,8 +30,7 @@ impl Harness for RedisFaults {
     }
 
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
-        let url = format!("redis://{address}/");
-        Arc::new(RedisBackend::connect(&url).await.expect("a connection"))
+        connected(&format!("redis://{address}/")).await
     }
 
     async fn pushes(server: &RedisServer) -> usize {

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use leasehold::redis::QuorumBackend;
 use leasehold::{DistributedLock, LockClient};
 use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::sync::OnceCell;
 
-use crate::support::{LIMIT, client_of};
+use crate::support::{LIMIT, client_of, connected};
 
 /// The servers of one quorum.
 pub(crate) struct Set {
@@ -61,7 +60,7 @@ impl Set {
     }
 
     pub(crate) async fn backend(&self) -> Arc<dyn DistributedLock> {
-        Arc::new(QuorumBackend::connect(&self.url()).await.expect("a connection"))
+        connected(&self.url()).await
     }
 
     pub(crate) async fn client(&self) -> LockClient {

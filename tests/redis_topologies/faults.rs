@@ -102,7 +102,7 @@ impl Harness for ClusterFaults {
     }
 
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
-        crate::backend(&format!("redis-cluster://{address}")).await
+        crate::support::connected(&format!("redis-cluster://{address}")).await
     }
 
     async fn proxy(server: &Alone) -> Proxy {
@@ -142,7 +142,7 @@ impl Harness for SentinelFaults {
     }
 
     async fn connect_at(address: SocketAddr) -> Arc<dyn DistributedLock> {
-        crate::backend(&sentinel().await.watch(address)).await
+        crate::support::connected(&sentinel().await.watch(address)).await
     }
 
     async fn pushes(server: &RedisServer) -> usize {

@@ -20,11 +20,8 @@ mod support;
 #[cfg(any(feature = "redis-rustls", feature = "redis-native-tls"))]
 mod tls;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold::DistributedLock;
-use leasehold::redis::RedisBackend;
 use lock_testkit::child;
 
 /// Long enough that a pause of the machine causes no failover.
@@ -40,8 +37,4 @@ fn child_role() {
         sale::SLOW_SELLER => sale::sell_slowly().await,
         other => panic!("no such role: {other}"),
     });
-}
-
-async fn backend(url: &str) -> Arc<dyn DistributedLock> {
-    Arc::new(RedisBackend::connect(url).await.expect("a connection"))
 }

@@ -21,13 +21,13 @@ const LEAVES_A_CHILD: &str = "(trap '' TERM; exec sleep 600) & echo $! > child; 
 
 pub(crate) async fn c08_the_lock_is_kept_while_what_a_signal_ended_cleans_up(store: &impl Store) {
     let shell = Shell::of(store);
-    let mut held = shell.hold(&["--ttl", "3s", "--grace", "60s"], "a", CLEANS_UP).await;
+    let mut held = shell.hold(&["--ttl", "9s", "--grace", "60s"], "a", CLEANS_UP).await;
     let command = shell.pid("pid").await;
     shell.appears("ready").await;
     held.send(Signal::TERM);
     shell.appears("asked").await;
     eventually("the command has ended", LIMIT, async || !is_running(command)).await;
-    sleep(Duration::from_secs(3) + SLACK).await;
+    sleep(Duration::from_secs(9) + SLACK).await;
     assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 75);
     std::fs::write(shell.file("go"), "").expect("a file");
     assert_eq!(held.code().await, 128 + 15, "{}", held.stderr());

@@ -27,7 +27,7 @@ fn named(hosts: &Path, address: SocketAddr) {
 /// Runs `command` under the lock, with a TTL that ends before the command if no server renews it.
 fn locked(shell: &Shell, hosts: &Path, command: &str) -> Child {
     let unshare = ["--mount", "--map-root-user", "sh", "-c", WITH_HOSTS, "leasehold"];
-    let run = ["run", "-v", "--ttl", "2s", "stock", "--", "sh", "-c", command];
+    let run = ["run", "-v", "--ttl", "9s", "stock", "--", "sh", "-c", command];
     let mut process = shell.command("unshare", &[&unshare[..], &run].concat());
     let log = fs::OpenOptions::new().create(true).append(true).open(shell.file("log"));
     process.env("HOSTS", hosts).stdout(Stdio::null()).stderr(log.expect("a file"));

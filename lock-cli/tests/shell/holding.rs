@@ -88,11 +88,11 @@ pub(crate) async fn c08_a_program_reads_of_the_loss_of_its_lock(store: &impl Sto
 
 pub(crate) async fn a_program_holds_locks_on_request(store: &impl Store) {
     let shell = Shell::of(store);
-    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "3s"]);
+    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "9s"]);
     holding.ask(json!({"acquire": "a", "id": "1", "ttl_ms": 60000})).await;
     let a = holding.told("held", "1").await;
     assert_eq!((&a["name"], &a["tokens"]["a"]), (&"a".into(), &a["token"]), "{a}");
-    assert!(a["ttl_ms"].as_u64() > Some(3000), "{a}");
+    assert!(a["ttl_ms"].as_u64() > Some(9000), "{a}");
     holding.ask(json!({"acquire": "a", "id": "2", "wait_ms": 0})).await;
     let busy = holding.told("busy", "2").await;
     assert!(busy["reason"].as_str().is_some_and(|why| why.contains("is held")), "{busy}");
@@ -173,7 +173,7 @@ async fn a_release_ends_a_wait_and_a_signal_all_holds() {
 #[tokio::test]
 async fn locks_are_renewed_while_nobody_reads_of_others() {
     let shell = Shell::of(&File::start());
-    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "3s"]);
+    let mut holding = Holding::start(&shell, &["--json-lines", "--ttl", "9s"]);
     holding.ask(json!({"acquire": "a", "id": "1"})).await;
     holding.told("held", "1").await;
     for id in 0..2000 {
@@ -182,7 +182,7 @@ async fn locks_are_renewed_while_nobody_reads_of_others() {
     }
     holding.ask(json!({"acquire": "last"})).await;
     eventually("it read all", LIMIT, async || !is_free(&shell, "last").await).await;
-    sleep(Duration::from_secs(3) + SLACK).await;
+    sleep(Duration::from_secs(9) + SLACK).await;
     assert!(!is_free(&shell, "a").await, "nobody renewed it");
     holding.end_input();
     while holding.output.next_line().await.expect("UTF-8").is_some() {}

@@ -79,11 +79,11 @@ pub(crate) async fn c09_a_stopped_server_ends_the_command_by_the_deadline(store:
 async fn c08_a_loss_names_its_cause() {
     let redis = Redis::start().await;
     let shell = shell_of_a_user(&redis);
-    let options = ["--ttl", "2s", "--at-most", "100ms"];
+    let options = ["--ttl", "9s", "--at-most", "100ms"];
     let mut held = shell.hold(&options, "a", "exec sleep 60").await;
     assert_eq!(held.code().await, 76, "{}", held.stderr());
     assert!(held.stderr().contains("`max_hold` ended"), "{}", held.stderr());
-    let mut held = shell.hold(&["--ttl", "2s"], "b", "exec sleep 60").await;
+    let mut held = shell.hold(&["--ttl", "9s"], "b", "exec sleep 60").await;
     forbid(&redis);
     assert_eq!(held.code().await, 76, "{}", held.stderr());
     assert!(held.stderr().contains("no permissions"), "{}", held.stderr());

@@ -132,9 +132,9 @@ pub(crate) async fn the_command_ends_with_a_killed_leasehold(store: &impl Store)
 /// SIGSTOP of the command alone is not job control: the lock is kept and renewed.
 pub(crate) async fn a_command_that_is_stopped_keeps_its_lock(store: &impl Store) {
     let shell = Shell::of(store);
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(9);
     let mut held =
-        shell.hold(&["--ttl", "3s"], "a", "while [ ! -e go ]; do sleep 0.01; done").await;
+        shell.hold(&["--ttl", "9s"], "a", "while [ ! -e go ]; do sleep 0.01; done").await;
     let command = shell.pid("pid").await;
     send(command, Signal::STOP);
     tokio::time::sleep(ttl + SLACK).await;

@@ -109,7 +109,7 @@ pub async fn c09_a_server_that_stops_under_a_holder_is_noticed_by_the_deadline<H
 /// A pause of the server that is shorter than the TTL costs nobody the lock.
 pub async fn c08_a_short_pause_of_the_server_is_no_loss<H: Harness>() {
     let server = H::start().await;
-    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(6));
+    let (client, ttl) = (client_at::<H>(server.addr()).await, Duration::from_secs(12));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     server.stop();
     // The first renewal is due after a third, and fails after half.
@@ -202,7 +202,7 @@ pub async fn a_lock_outlives_the_runtime_it_was_first_used_on<H: Harness>() {
 pub async fn c12_a_client_on_its_own_runtime_renews_while_the_application_stands_still<
     H: Harness,
 >() {
-    const TTL: Duration = Duration::from_secs(3);
+    const TTL: Duration = Duration::from_secs(8);
     let proxy = H::proxy(H::shared().await).await;
     let stands_still = move || {
         let application = Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -41,7 +41,7 @@ struct Cluster(&'static RedisCluster);
 #[async_trait]
 impl Harness for Cluster {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        crate::backend(&self.0.url()).await
+        crate::support::connected(&self.0.url()).await
     }
 
     async fn evict(&self, name: &LockName) {

@@ -27,7 +27,7 @@ struct Sentinel(&'static RedisSentinels);
 #[async_trait]
 impl Harness for Sentinel {
     async fn connect(&self) -> Arc<dyn DistributedLock> {
-        crate::backend(&self.0.url()).await
+        crate::support::connected(&self.0.url()).await
     }
 
     async fn evict(&self, name: &LockName) {

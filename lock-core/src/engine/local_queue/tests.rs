@@ -68,7 +68,7 @@ async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
     assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
     let queue = LocalQueue::<u32>::default();
     let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await.expect("a turn"));
@@ -82,7 +82,7 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
     assert_eq!(lines(&queue), 0);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
     let queue = LocalQueue::<Arc<()>>::default();
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
@@ -97,7 +97,7 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks
     assert_eq!(Arc::strong_count(&passed), 1, "the head would wait for it until its TTL ends");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
     let queue = LocalQueue::<Arc<()>>::default();
     let passed = Arc::new(());
