@@ -15,12 +15,12 @@ use tokio::runtime::Builder;
 use tokio::time::timeout;
 use zookeeper_client::{Acls, Client, CreateMode};
 
-use crate::servers::{SHORT_TTL, one_member};
+use crate::servers::one_member;
 use crate::support::{LIMIT, MINUTE, client, fresh_name, patient, queued, released, served};
 
 const TTL: Duration = Duration::from_secs(20);
 
-/// A hold on the session of [`TTL`], whose client also has one of a minute.
+/// A hold on a session of its TTL, whose client also has one of a minute.
 struct Hold {
     backend: ZooKeeperBackend,
     lease: Lease,
@@ -30,6 +30,10 @@ struct Hold {
 
 impl Hold {
     async fn new() -> Self {
+        Self::of(TTL).await
+    }
+
+    async fn of(ttl: Duration) -> Self {
         let server = one_member().await;
         let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
         let lease = async |ttl| {
@@ -37,7 +41,7 @@ impl Hold {
             backend.acquire_lease(&request).await.expect("a free lock")
         };
         let operator = Client::connect(&server.addr().to_string()).await.expect("a connection");
-        let (_, lease) = (lease(MINUTE).await, lease(TTL).await);
+        let (_, lease) = (lease(MINUTE).await, lease(ttl).await);
         Self { backend, lease, operator }
     }
 
@@ -107,12 +111,12 @@ async fn c19_a_late_move_whose_caller_has_left_costs_no_hold() {
 /// C36: an extension without an answer ends no hold of a client that has attached the lease since.
 #[tokio::test]
 async fn c36_an_extension_without_an_answer_ends_no_hold_of_another_client() {
-    let hold = Hold::new().await;
+    const SHORT: Duration = Duration::from_secs(4);
     let url = one_member().await.url();
     let first = ZooKeeperBackend::connect(&url).await.expect("a connection");
     let second = ZooKeeperBackend::connect(&url).await.expect("a connection");
     let for_ttl = |lease: &Lease, ttl| [Renewal::new(lease, Ttl::new(ttl).expect("a TTL"))];
-    let longer = SHORT_TTL + Duration::from_secs(2);
+    let longer = SHORT + Duration::from_secs(2);
     let until_later = longer + Duration::from_secs(1);
     let lease = async |ttl| {
         let request = LockRequest::new(fresh_name()).ttl(ttl);
@@ -120,8 +124,9 @@ async fn c36_an_extension_without_an_answer_ends_no_hold_of_another_client() {
     };
     // These open the sessions, so that the extension below only has to move the node.
     let (_, later) = (lease(longer).await, lease(until_later).await);
-    let attached = first.extend(&for_ttl(&hold.lease, SHORT_TTL)).await.pop();
-    assert_eq!(attached.expect("one answer").expect("an answer"), Extension::Extended(SHORT_TTL));
+    let hold = Hold::of(SHORT).await;
+    let attached = first.extend(&for_ttl(&hold.lease, SHORT)).await.pop();
+    assert_eq!(attached.expect("one answer").expect("an answer"), Extension::Extended(SHORT));
     assert!(first.extend(&for_ttl(&hold.lease, longer)).now_or_never().is_none(), "it asks");
     let extended = first.extend(&for_ttl(&later, until_later)).await.pop().expect("one answer");
     assert_eq!(extended.expect("an answer"), Extension::Extended(until_later));

@@ -9,7 +9,9 @@ use tokio::time::sleep;
 use zookeeper_client::Client;
 
 use crate::faults::figure;
-use crate::support::{LIMIT, client, held, patient, queued, released, served, turn, until_waiting};
+use crate::support::{
+    LIMIT, MINUTE, client, held, patient, queued, released, served, turn, until_waiting,
+};
 
 /// Returns the nodes of all claims on the lock `a`, in the order of their names.
 async fn claims(operator: &Client) -> Vec<String> {
@@ -76,6 +78,20 @@ async fn a_waiter_asks_nothing_when_the_claim_before_it_changes() {
     })
     .await;
     backend.release(&hold.name, hold.owner).await.expect("an answer");
+    released(served(waiting).await).await;
+}
+
+/// S3: a hold is not taken for a waiter that misses its turn, however long others wait.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_hold_is_not_overtaken_by_those_who_wait_for_it() {
+    let server = ZooKeeperServer::start().await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    let guard = held(&holder, "a").await;
+    let waiting = queued(&waiter, &holder, patient("a"), "a").await;
+    // A waiter looks once a second, and passes over another after two seconds.
+    sleep(Duration::from_secs(6)).await;
+    guard.extend(MINUTE).await.expect("still held");
+    released(guard).await;
     released(served(waiting).await).await;
 }
 
