@@ -225,6 +225,7 @@ mod tests {
             format!("a host\n-1\n{owner}"),
             format!("a host\n99999999999999999999\n{owner}"),
             format!("{good}\nand more"),
+            format!("a host\n\n{owner}\nand more"),
             format!("{}\n\n{owner}", "x".repeat(999)),
         ];
         for text in texts {
