@@ -43,7 +43,10 @@ async fn c22_a_cluster_that_is_built_anew_has_greater_tokens() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_the_floor_of_another_cluster_is_raised() {
     let server = EtcdServer::start().await;
-    let before = token(&client(&server.url()).await).await;
+    let holder = client(&server.url()).await;
+    // While somebody holds, a floor that is behind the clock stays.
+    let guard = held(&holder, "held").await;
+    let before = token(&holder).await;
     let written = floor(&server);
     let (value, cluster) = written.rsplit_once(' ').expect("a floor and a cluster");
     let of_another = format!("{value} {:x}", u64::from_str_radix(cluster, 16).expect("an id") ^ 1);
@@ -51,6 +54,7 @@ async fn c22_the_floor_of_another_cluster_is_raised() {
     let after = token(&client(&server.url()).await).await;
     assert!(after > before, "{after} after {before}");
     assert!(floor(&server) > written && floor(&server).ends_with(cluster), "{}", floor(&server));
+    released(guard).await;
 }
 
 /// If the floor is raised while a client is connected, the client loses no hold, and its next grant is above the
