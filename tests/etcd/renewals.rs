@@ -7,14 +7,14 @@ use futures_util::future::join_all;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::core::{LockAdmin, Whom};
 use leasehold::{DistributedLock, Lease, LockError, LockGuard, Ttl, Wait};
-use lock_testkit::{EtcdServer, Proxy, eventually};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::faults::lease_of;
 use crate::servers::{SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::{backend, renewal, unrenewed};
-use crate::support::{LIMIT, MINUTE, SLACK, client, held, patient, released};
+use crate::support::{LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, released, renewed};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -106,6 +106,20 @@ async fn c12_fifty_holds_and_fifty_waits_are_few_requests() {
     assert!(guards.iter().all(LockGuard::is_held));
     waiting.iter().for_each(JoinHandle::abort);
     join_all(guards.into_iter().map(released)).await;
+}
+
+/// C8: the client's own looks wait for a silent keep-alive too. It ends within a short TTL all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_a_silent_keep_alive_costs_no_hold_of_a_short_ttl() {
+    let proxy = Proxy::start(one_member().await.addr()).await;
+    let client = client(&url_at(proxy.addr())).await;
+    let request = patient(&fresh_name()).ttl(2 * SHORTEST_TTL);
+    let guard = client.acquire(request).await.expect("a free lock");
+    for _ in 0..3 {
+        proxy.set_existing(Mode::BlackHole);
+        renewed(&guard).await;
+    }
+    released(guard).await;
 }
 
 /// C12: a session has one keep-alive in flight, however many callers ask for it after a stall of the server.
