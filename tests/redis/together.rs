@@ -12,8 +12,8 @@ use lock_testkit::{RedisServer, Reply};
 use crate::access::RIGHTS;
 use crate::resources::calls;
 use crate::support::{
-    MINUTE, SECRET, Waiting, client, client_of, fresh_name, held, patient, queued, released,
-    served, turn,
+    MINUTE, SECRET, Waiting, client, client_of, connected, fresh_name, held, patient, queued,
+    released, served, turn,
 };
 
 const MANY: usize = 20;
@@ -187,7 +187,7 @@ async fn c22_a_damaged_counter_in_company_is_an_error_of_its_lock_alone() {
 async fn s3_one_lock_that_is_asked_for_many_times_in_company_is_held_once() {
     let server = RedisServer::start().await;
     // One client would ask once at a time.
-    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let backend = connected(&server.url()).await;
     let clients: Vec<_> = (0..MANY).map(|_| client_of(backend.clone())).collect();
     let mut names = vec![fresh_name(); MANY];
     turn(&clients[0], &names[0]).await;

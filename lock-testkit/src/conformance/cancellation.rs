@@ -17,7 +17,7 @@ use lock_core::{DistributedLock, Lease, LockRequest, LostReason, Wait};
 pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let name = fresh_name();
-    let request = || patient(&name, harness.limit() * 2);
+    let request = || patient(&name, harness.long_ttl());
     for polls in 0..40 {
         let mut acquiring = pin!(client.acquire(request()));
         for _ in 0..polls {
@@ -43,7 +43,7 @@ pub async fn c19_a_dropped_acquire_leaves_nothing(harness: &dyn Harness) {
 pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
     let (holder, leaver) = (client(harness).await, client(harness).await);
     let (next, faulty) = faulty_client(harness).await;
-    let (name, ttl) = (fresh_name(), harness.limit() * 2);
+    let (name, ttl) = (fresh_name(), harness.long_ttl());
     let guard = holder.acquire(patient(&name, ttl)).await.expect("a free lock");
     for millis in [0, 1, 5, 50, 200] {
         let leaving = leaver.acquire(patient(&name, ttl));
@@ -63,7 +63,7 @@ pub async fn c19_a_dropped_waiter_leaves_the_queue(harness: &dyn Harness) {
 pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (leaver, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     faulty.always(Operation::Withdraw, Fault::RequestLost);
     let hasty = patient(&name, harness.ttl()).wait(Wait::AtMost(Duration::from_millis(50)));
     let late = leaver.acquire(hasty).await;
@@ -79,7 +79,7 @@ pub async fn c19_a_withdrawal_outlasts_a_short_ttl(harness: &dyn Harness) {
 /// C19: a request without an answer that arrives after the release of its hold acquires nothing.
 pub async fn c19_a_request_that_outlived_its_hold_takes_nothing(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let ttl = harness.limit() * 2;
+    let ttl = harness.long_ttl();
     for drops in [false, true] {
         let name = fresh_name();
         faulty.once(Operation::Acquire, Fault::RequestLost);
@@ -113,7 +113,7 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
     for exports in [false, true] {
         let name = fresh_name();
         faulty.once(Operation::Acquire, Fault::RequestLost);
-        let request = patient(&name, harness.limit() * 2);
+        let request = patient(&name, harness.long_ttl());
         let guard = client.acquire(request).await.expect("the second try");
         let ghost = faulty.last_claim().expect("it was tried");
         let lease = guard.detach().expect("held");
@@ -131,7 +131,7 @@ pub async fn c19_a_lease_that_is_handed_on_stays_unresolved(harness: &dyn Harnes
 /// TTL.
 pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let (other, ttl) = (fresh_name(), harness.limit() * 2);
+    let (other, ttl) = (fresh_name(), harness.long_ttl());
     let guard = client.acquire(patient(&other, ttl)).await.expect("a free lock");
     let jammed: Vec<_> = (0..100).map(|_| fresh_name()).collect();
     jammed.iter().for_each(|name| faulty.jam(name));
@@ -156,7 +156,7 @@ pub async fn c19_a_jammed_lock_costs_no_other(harness: &dyn Harness) {
 
 /// C20: a guard can be dropped on any thread, outside a runtime, and during unwinding; its lock is released.
 pub async fn c20_a_guard_may_be_dropped_anywhere(harness: &dyn Harness) {
-    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.limit() * 2);
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.long_ttl());
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     drop(guard);
     let guard = client.acquire(patient(&name, ttl)).await.expect("given back by a task");

@@ -114,7 +114,7 @@ pub async fn c40_a_candidate_outlasts_an_outage(harness: &dyn Harness) {
     let options = ClientOptions::new().request_timeout(harness.request_timeout() / 4);
     let candidate = LockClient::with_options(faulty.clone(), options);
     let counted = told.clone();
-    let election = candidate.election(fresh_name()).ttl(harness.limit() * 2).wait(Wait::Forever);
+    let election = candidate.election(fresh_name()).ttl(harness.long_ttl()).wait(Wait::Forever);
     let election = election.on_outage(move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
     faulty.always(Operation::Acquire, Fault::RequestLost);
     let outage = async {
@@ -149,7 +149,7 @@ pub async fn c40_a_holder_that_was_not_elected_leads_nobody(harness: &dyn Harnes
     let (client, name) = (client(harness).await, fresh_name());
     let election = election(harness, &name).await.label("elected");
     let mut observer = election.observe().poll_every(POLL);
-    let alone = patient(&name, harness.limit() * 2);
+    let alone = patient(&name, harness.long_ttl());
     let shared = client.capabilities().kinds.has(Kind::Shared).then(|| alone.clone().shared());
     for request in [Some(alone), shared].into_iter().flatten() {
         let holder = client.acquire(request).await.expect("a free lock");
@@ -171,9 +171,9 @@ pub async fn c40_a_holder_that_was_not_elected_leads_nobody(harness: &dyn Harnes
 /// C40: a candidate is elected even after an acquisition of the same client gave up its place in the queue.
 pub async fn c40_a_candidate_behind_one_that_gave_up_is_elected(harness: &dyn Harness) {
     let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
-    let holder = other.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
-    let election = one.election(&name).ttl(harness.limit() * 2).label("elected");
-    let waits = one.acquire(patient(&name, harness.limit() * 2));
+    let holder = other.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
+    let election = one.election(&name).ttl(harness.long_ttl()).label("elected");
+    let waits = one.acquire(patient(&name, harness.long_ttl()));
     let (gave_up, elected) = tokio::join!(timeout(harness.moment(), waits), async {
         let candidate = election.campaign();
         tokio::pin!(candidate);

@@ -14,7 +14,7 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
     let observer = client(harness).await;
     let (client, faulty) = faulty_client(harness).await;
     let tag = fresh_name();
-    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(harness.limit() * 2);
+    let request = |i| LockRequest::new(format!("{tag}-{i}")).ttl(harness.long_ttl());
     let mut guards = Vec::new();
     for i in 0..20 {
         guards.push(client.acquire(request(i)).await.expect("a free lock"));
@@ -43,10 +43,10 @@ pub async fn c20_shutdown_gives_everything_back(harness: &dyn Harness) {
 pub async fn c20_shutdown_ends_acquisitions_under_way(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (waiter, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("free");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("free");
     let waiting = tokio::spawn({
         let (waiter, request) =
-            (waiter.clone(), patient(&name, harness.limit() * 2).wait(Wait::Forever));
+            (waiter.clone(), patient(&name, harness.long_ttl()).wait(Wait::Forever));
         async move { waiter.acquire(request).await }
     });
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
@@ -69,8 +69,8 @@ fn told_as_closed(acquired: Result<LockGuard, LockError>) {
 pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &dyn Harness) {
     let (holder, (waiter, _)) = (client(harness).await, faulty_client(harness).await);
     let name = fresh_name();
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
-    let mut waiting = pin!(waiter.acquire(patient(&name, harness.limit() * 2)));
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
+    let mut waiting = pin!(waiter.acquire(patient(&name, harness.long_ttl())));
     let waits = timeout(harness.moment(), &mut waiting).await.is_err();
     assert!(waits, "a lock that is held is to be granted to nobody else");
     let limit = harness.request_timeout() + harness.slack();
@@ -85,7 +85,7 @@ pub async fn c20_shutdown_waits_for_no_acquisition_that_nobody_polls(harness: &d
 pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let guard =
-        client.acquire(patient(&fresh_name(), harness.limit() * 2)).await.expect("a free lock");
+        client.acquire(patient(&fresh_name(), harness.long_ttl())).await.expect("a free lock");
     faulty.once(Operation::Release, Fault::Late(harness.moment()));
     let (mut releasing, mut closing) = (pin!(guard.release()), pin!(client.shutdown()));
     tokio::select! {
@@ -102,7 +102,7 @@ pub async fn c20_shutdown_waits_for_a_release_under_way(harness: &dyn Harness) {
 /// dropped.
 pub async fn c20_a_guard_that_outlives_its_runtime_is_given_back(harness: &dyn Harness) {
     let (observer, name, backend) = (client(harness).await, fresh_name(), harness.connect().await);
-    let request = patient(&name, harness.limit() * 2);
+    let request = patient(&name, harness.long_ttl());
     let acquired = std::thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.expect("a runtime");

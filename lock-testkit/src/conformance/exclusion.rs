@@ -28,7 +28,7 @@ pub async fn s3_of_many_that_try_at_once_one_is_granted(harness: &dyn Harness) {
     }
     for round in 0..ROUNDS {
         let name = fresh_name();
-        let claims: Vec<_> = backends.iter().map(|_| claim(&name, harness.limit() * 2)).collect();
+        let claims: Vec<_> = backends.iter().map(|_| claim(&name, harness.long_ttl())).collect();
         let granted = tried_at_once(&backends, &claims).await;
         assert!(
             granted <= 1,

@@ -57,4 +57,10 @@ pub trait Harness: Send + Sync {
     fn limit(&self) -> Duration {
         self.request_timeout() * 30
     }
+
+    /// Returns a TTL that outlasts each wait: a hold that is gone was given back, and did not expire. The default is
+    /// twice the time limit.
+    fn long_ttl(&self) -> Duration {
+        self.limit() * 2
+    }
 }

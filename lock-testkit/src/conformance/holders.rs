@@ -82,7 +82,7 @@ pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
         }
         let name = fresh_name();
         let labelled = |label: &str| {
-            let request = asked(patient(&name, harness.limit() * 2)).label(label);
+            let request = asked(patient(&name, harness.long_ttl())).label(label);
             request.claim().expect("a good claim")
         };
         let claims = [labelled("first"), labelled("second")];

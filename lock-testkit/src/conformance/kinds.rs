@@ -24,7 +24,7 @@ const OF_THREE: Asked = |request| request.permits(1, 3);
 const TWO_OF_THREE: Asked = |request| request.permits(2, 3);
 
 pub(super) fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
-    asked(patient(name, harness.limit() * 2)).claim().expect("a good claim")
+    asked(patient(name, harness.long_ttl())).claim().expect("a good claim")
 }
 
 pub(super) fn has(backend: &dyn DistributedLock, asked: Asked) -> bool {
@@ -143,7 +143,7 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
     if !has(&harness.connect().await, OF_THREE) {
         return;
     }
-    let held = holder.acquire(OF_THREE(patient(&name, harness.limit() * 2))).await.expect("free");
+    let held = holder.acquire(OF_THREE(patient(&name, harness.long_ttl()))).await.expect("free");
     for wait in [Wait::Never, Wait::AtMost(harness.request_timeout())] {
         let refused = other.acquire(OF_TWO(LockRequest::from(&name).wait(wait))).await;
         let told = match refused {
@@ -161,7 +161,7 @@ pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) 
     .await;
     held.release().await.expect("held to the end");
     // Nobody holds it: the number may change.
-    let request = OF_TWO(patient(&name, harness.limit() * 2));
+    let request = OF_TWO(patient(&name, harness.long_ttl()));
     other.acquire(request).await.expect("free").release().await.expect("held to the end");
 }
 
@@ -172,7 +172,7 @@ pub async fn c33_a_waiter_outlasts_those_with_another_number(harness: &dyn Harne
     if !has(&harness.connect().await, OF_THREE) {
         return;
     }
-    let request = |asked: Asked| asked(patient(&name, harness.limit() * 2));
+    let request = |asked: Asked| asked(patient(&name, harness.long_ttl()));
     let first = former.acquire(request(OF_THREE)).await.expect("free");
     let second = former.acquire(request(OF_THREE)).await.expect("beside the first");
     let released = Cell::new(false);
@@ -207,7 +207,7 @@ pub async fn c34_nobody_passes_those_who_wait(harness: &dyn Harness) {
         }
         let name = fresh_name();
         let clients = [client(harness).await, client(harness).await, client(harness).await];
-        let request = |asked: Asked| asked(patient(&name, harness.limit() * 2));
+        let request = |asked: Asked| asked(patient(&name, harness.long_ttl()));
         let first = clients[0].acquire(request(held)).await.expect("free");
         let released = Cell::new(false);
         let second = async {
@@ -237,9 +237,9 @@ pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
         }
         let (name, observer) = (fresh_name(), client(harness).await);
         let writer = client(harness).await;
-        let first = writer.acquire(held(patient(&name, harness.limit() * 2))).await.expect("free");
+        let first = writer.acquire(held(patient(&name, harness.long_ttl()))).await.expect("free");
         let clients = join_all((0..3).map(|_| client(harness))).await;
-        let request = || readers(patient(&name, harness.limit() * 2));
+        let request = || readers(patient(&name, harness.long_ttl()));
         let waiting = join_all(clients.iter().map(|client| client.acquire(request())));
         let release = async {
             until_waiting(harness, &observer, &name, 3).await;
@@ -257,7 +257,7 @@ pub async fn c34_a_release_lets_in_all_that_fit(harness: &dyn Harness) {
         slots.sort_unstable();
         slots.dedup();
         assert_eq!(slots.len(), expected, "each is to have slots of its own: {slots:?}");
-        let writer = writer.try_acquire(EXCLUSIVE(patient(&name, harness.limit() * 2))).await;
+        let writer = writer.try_acquire(EXCLUSIVE(patient(&name, harness.long_ttl()))).await;
         assert!(writer.expect("an answer").is_none(), "a writer waits for all of them");
         for guard in guards {
             guard.release().await.expect("held to the end");
@@ -321,7 +321,7 @@ pub async fn c36_a_detached_hold_keeps_its_slots(harness: &dyn Harness) {
     if !has(&harness.connect().await, OF_THREE) {
         return;
     }
-    let request = || TWO_OF_THREE(patient(&name, harness.limit() * 2));
+    let request = || TWO_OF_THREE(patient(&name, harness.long_ttl()));
     let guard = one.acquire(request()).await.expect("free");
     let (slots, kind) = (guard.slots(), guard.kind());
     let text = guard.detach().expect("held").export();

@@ -18,7 +18,7 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
     let (backend, tag) = (harness.connect().await, fresh_name());
     let mut names = PARTS.map(|part| format!("{tag}{part}x"));
     for name in &names {
-        hold(&*backend, name, harness.limit() * 2).await;
+        hold(&*backend, name, harness.long_ttl()).await;
     }
     for part in PARTS {
         let listed = listed(&*backend, &format!("{tag}{part}"), 99).await;
@@ -46,9 +46,9 @@ pub async fn c04_a_hold_that_is_over_is_not_listed(harness: &dyn Harness) {
     let (backend, tag) = (harness.connect().await, fresh_name());
     let [expired, released, held] = ["a", "b", "c"].map(|part| format!("{tag}-{part}"));
     let expires = hold(&*backend, &expired, harness.ttl()).await;
-    let (name, owner) = hold(&*backend, &released, harness.limit() * 2).await;
+    let (name, owner) = hold(&*backend, &released, harness.long_ttl()).await;
     backend.release(&name, owner).await.expect("an answer");
-    let (name, owner) = hold(&*backend, &held, harness.limit() * 2).await;
+    let (name, owner) = hold(&*backend, &held, harness.long_ttl()).await;
     until_expired(harness, &*backend, &expires.0).await;
     let listed = listed(&*backend, tag.as_str(), 99).await;
     assert_eq!(listed, [held], "a listing is to show what is held, and nothing that is over");

@@ -26,7 +26,7 @@ use lock_core::{
 /// C41: a delayed release ends the hold at that time: before its TTL is over, or after it.
 pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
-    for (ttl, delay) in [(harness.limit() * 2, harness.ttl()), (harness.ttl(), harness.ttl() * 2)] {
+    for (ttl, delay) in [(harness.long_ttl(), harness.ttl()), (harness.ttl(), harness.ttl() * 2)] {
         let held = claim(&fresh_name(), ttl);
         granted(&*backend, &held).await;
         let (asked, delay) = (Instant::now(), Ttl::new(delay).expect("a good TTL"));
@@ -42,7 +42,7 @@ pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
 /// C41, C10: a hold with a delayed release belongs to nobody, except for a repeated call.
 pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
-    let held = claim(&fresh_name(), harness.limit() * 2);
+    let held = claim(&fresh_name(), harness.long_ttl());
     let (name, owner, stranger) = (&held.name, held.owner, claim(&held.name, harness.ttl()).owner);
     let delay = Ttl::new(harness.limit()).expect("a good TTL");
     let token = granted(&*backend, &held).await.token;

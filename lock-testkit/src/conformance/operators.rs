@@ -69,8 +69,8 @@ pub async fn c46_an_eviction_of_one_takes_its_fence_with_it(harness: &dyn Harnes
     let one_of_two = Kind::OneOf(Permits::new(1, 2).expect("good permits"));
     let has_permits = client.capabilities().kinds.has(one_of_two);
     let seat = || match has_permits {
-        true => patient(&name, harness.limit() * 2).permits(1, 2),
-        false => patient(&name, harness.limit() * 2),
+        true => patient(&name, harness.long_ttl()).permits(1, 2),
+        false => patient(&name, harness.long_ttl()),
     };
     let acquire = async |request: LockRequest| client.acquire(request).await.expect("it is free");
     let (evicted, fence) = (acquire(seat()).await, MemoryFence::new());

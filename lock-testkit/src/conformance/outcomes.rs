@@ -109,10 +109,10 @@ pub async fn c47_a_release_tells_of_a_loss(harness: &dyn Harness) {
     harness.evict(&name).await;
     timeout(harness.limit(), known.lost()).await.expect("the loss is told");
     assert_lost(known.release().await);
-    let unnoticed = client.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let unnoticed = client.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     harness.evict(&name).await;
     assert_lost(unnoticed.release().await);
-    let kept = client.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let kept = client.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     kept.release().await.expect("it was held to the end");
 }
 
@@ -121,7 +121,7 @@ pub async fn c47_a_silent_server_is_no_error_of_the_work(harness: &dyn Harness) 
     let (client, faulty) = faulty_client(harness).await;
     for fault in [Fault::Silence, Fault::RequestLost, Fault::Refused] {
         let name = fresh_name();
-        let guard = client.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+        let guard = client.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
         faulty.always(Operation::Release, fault);
         guard.release().await.expect("the work was done under the lock");
         faulty.heal();

@@ -12,7 +12,7 @@ use super::steps::{claim, fresh_name, granted, renewal, until_expired};
 /// and token, which are no secrets.
 pub async fn s5_nobody_but_the_owner_extends_or_ends_a_hold(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
-    let held = claim(&name, harness.limit() * 2);
+    let held = claim(&name, harness.long_ttl());
     let token = granted(&*backend, &held).await.token;
     let mut stranger = held.clone();
     stranger.owner = OwnerId::random();

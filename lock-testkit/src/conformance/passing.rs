@@ -47,7 +47,7 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
     if backend.token_ranges().is_none() {
         return;
     }
-    let claim = claim(&name, harness.limit() * 2);
+    let claim = claim(&name, harness.long_ttl());
     let (token, tokens) = reserved(harness, &backend, &claim).await;
     let first = tokens.first();
     assert!(first > token, "reserved tokens are to be greater than all before: {first}, {token}");
@@ -61,7 +61,7 @@ pub async fn c22_reserved_tokens_are_nobody_elses(harness: &dyn Harness) {
     let extended = backend.extend_one(&renewal(&claim, token)).await.expect("an answer");
     assert!(matches!(extended, Extension::Extended(_)), "a hold that is kept can be extended");
     backend.release(&name, claim.owner).await.expect("an answer");
-    let next = super::steps::claim(&name, harness.limit() * 2);
+    let next = super::steps::claim(&name, harness.long_ttl());
     let next_token = granted(&backend, &next).await.token;
     let last = first.get() + u64::from(tokens.count()) - 1;
     let later = next_token.get() > last;
@@ -75,13 +75,13 @@ pub async fn c46_an_eviction_fences_reserved_tokens(harness: &dyn Harness) {
     if backend.token_ranges().is_none() {
         return;
     }
-    let claim = claim(&name, harness.limit() * 2);
+    let claim = claim(&name, harness.long_ttl());
     let (_, tokens) = reserved(harness, &backend, &claim).await;
     let fence = MemoryFence::new();
     operator.admin().evict_and_fence(&name, &fence).await.expect("an answer");
     let late = fence.advance(tokens.last()).await;
     assert!(late.is_err_and(|error| error.is_stale()), "the last reserved token is to be refused");
-    let next = operator.acquire(patient(&name, harness.limit() * 2)).await.expect("it is free");
+    let next = operator.acquire(patient(&name, harness.long_ttl())).await.expect("it is free");
     fence.advance(next.token()).await.expect("the next holder is let in");
     next.release().await.expect("held to the end");
 }
@@ -92,7 +92,7 @@ pub async fn c26_a_reservation_yields_to_those_that_wait(harness: &dyn Harness) 
     if backend.token_ranges().is_none() {
         return;
     }
-    let held = claim(&name, harness.limit() * 2);
+    let held = claim(&name, harness.long_ttl());
     let token = granted(&backend, &held).await.token;
     let end = async {
         eventually(harness, "it queues", async || {
@@ -106,7 +106,7 @@ pub async fn c26_a_reservation_yields_to_those_that_wait(harness: &dyn Harness) 
         let yielded = matches!(answer, Reserved::Ended(_));
         assert!(yielded, "a hold that yields is to go to those that wait on the server");
     };
-    let (next, ()) = tokio::join!(waiter.acquire(patient(&name, harness.limit() * 2)), end);
+    let (next, ()) = tokio::join!(waiter.acquire(patient(&name, harness.long_ttl())), end);
     next.expect("its turn comes").release().await.expect("held to the end");
 }
 
@@ -121,7 +121,7 @@ pub async fn c22_tokens_grow_from_task_to_task_and_from_client_to_client(harness
         let client = client(harness).await;
         let tasks = (0..TASKS).map(async |_| {
             for _ in 0..ROUNDS {
-                let request = patient(&name, harness.limit() * 2);
+                let request = patient(&name, harness.long_ttl());
                 let guard = client.acquire(request).await.expect("its turn comes");
                 let (token, entered) = (guard.token(), Instant::now());
                 tokio::task::yield_now().await;

@@ -40,7 +40,7 @@ pub async fn c42_a_run_that_ended_well_is_done(harness: &dyn Harness) {
 pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
     let name = fresh_name();
-    let (lost, next) = (claim(&name, harness.limit() * 2), claim(&name, harness.limit() * 2));
+    let (lost, next) = (claim(&name, harness.long_ttl()), claim(&name, harness.long_ttl()));
     let token = granted(&*backend, &lost).await.token;
     let try_to_record = async |what: &str| {
         let recording =
@@ -69,7 +69,7 @@ pub async fn c42_a_holder_that_lost_the_lock_cannot_record(harness: &dyn Harness
 /// C42: a record lasts for its time, and no longer.
 pub async fn c42_a_record_ends(harness: &dyn Harness) {
     let Some(backend) = running_once(harness).await else { return };
-    let held = claim(&fresh_name(), harness.limit() * 2);
+    let held = claim(&fresh_name(), harness.long_ttl());
     let token = granted(&*backend, &held).await.token;
     let (asked, day, span) = (Instant::now(), occurrence("day"), harness.ttl() * 2);
     for (what, span) in [("day", span), ("week", harness.limit() * 60)] {
@@ -103,7 +103,7 @@ pub async fn c42_occurrences_are_data(harness: &dyn Harness) {
     let named = |part: &str| LockName::new(format!("{}{part}", tag.as_str())).expect("a name");
     let mut expected: Vec<(LockName, Occurrence, FencingToken)> = Vec::new();
     for part in PARTS {
-        let held = claim(&named(part), harness.limit() * 2);
+        let held = claim(&named(part), harness.long_ttl());
         let token = granted(&*backend, &held).await.token;
         // Each lock records one occurrence, which no other lock records.
         let recording =
@@ -154,7 +154,7 @@ pub async fn c42_a_server_that_is_back_in_time_records(harness: &dyn Harness) {
     let Some(_) = running_once(harness).await else { return };
     for fault in [Fault::RequestLost, Fault::ReplyLost] {
         let ((client, faulty), name) = (faulty_client(harness).await, fresh_name());
-        let once = || client.once(name.as_str()).ttl(harness.limit() * 2).occurrence("x");
+        let once = || client.once(name.as_str()).ttl(harness.long_ttl()).occurrence("x");
         faulty.always(Operation::Record, fault);
         let (ran, ()) = tokio::join!(once().run(async |held| held.token()), async {
             sleep(harness.request_timeout() * 2).await;

@@ -76,7 +76,7 @@ fn requests(faulty: &Faulty) -> [usize; 2] {
 /// C39: several locks are held under one guard, each with its token, and are released together.
 pub async fn c39_several_locks_are_held_together(harness: &dyn Harness) {
     let (locks, other, names) = (client(harness).await, client(harness).await, two_names());
-    let request = || reversed(&names, harness.limit() * 2);
+    let request = || reversed(&names, harness.long_ttl());
     let all = locks.acquire_all(request()).await.expect("free locks");
     held_as_told(&other, &all).await;
     let held: Vec<_> = all.tokens().map(|(name, _)| name.clone()).collect();
@@ -92,9 +92,9 @@ pub async fn c39_several_locks_are_held_together(harness: &dyn Harness) {
 pub async fn c39_it_is_all_or_none(harness: &dyn Harness) {
     let (locks, holder, names) = (client(harness).await, client(harness).await, two_names());
     for (at, busy) in names.iter().enumerate() {
-        let guard = holder.acquire(patient(busy, harness.limit() * 2)).await.expect("a free lock");
+        let guard = holder.acquire(patient(busy, harness.long_ttl())).await.expect("a free lock");
         for wait in [Wait::Never, Wait::AtMost(harness.request_timeout())] {
-            let request = reversed(&names, harness.limit() * 2).wait(wait);
+            let request = reversed(&names, harness.long_ttl()).wait(wait);
             let bound = harness.request_timeout() * 2 + harness.slack() * 2;
             let refused = timeout(bound, locks.acquire_all(request)).await.expect("in time");
             let is_busy = refused.as_ref().is_err_and(LockError::is_busy);
@@ -114,9 +114,9 @@ pub async fn c39_it_is_all_or_none(harness: &dyn Harness) {
 pub async fn c39_names_are_taken_in_the_order_of_their_bytes(harness: &dyn Harness) {
     let (holder, names) = (client(harness).await, two_names());
     let (locks, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&names[0], harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&names[0], harness.long_ttl())).await.expect("a free lock");
     let waiting = tokio::spawn({
-        let request = reversed(&names, harness.limit() * 2);
+        let request = reversed(&names, harness.long_ttl());
         async move { locks.acquire_all(request).await }
     });
     until_it_waits(harness, &holder, &names[0], &faulty).await;
@@ -134,7 +134,7 @@ pub async fn c39_opposite_orders_never_deadlock(harness: &dyn Harness) {
     let [first, second] = &names;
     let rounds = async |locks: &LockClient, order: [&LockName; 2]| {
         for _ in 0..10 {
-            let request = MultiRequest::new(order).ttl(harness.limit() * 2);
+            let request = MultiRequest::new(order).ttl(harness.long_ttl());
             let all = locks.acquire_all(request).await.expect("its turn comes");
             all.release().await.expect("held to the end");
         }
@@ -150,8 +150,8 @@ pub async fn c39_opposite_orders_never_deadlock(harness: &dyn Harness) {
 /// C19, C39: an acquisition that is dropped while it waits for one lock leaves none.
 pub async fn c39_a_dropped_acquisition_of_several_leaves_nothing(harness: &dyn Harness) {
     let (locks, holder, names) = (client(harness).await, client(harness).await, two_names());
-    let guard = holder.acquire(patient(&names[1], harness.limit() * 2)).await.expect("a free lock");
-    let waiting = locks.acquire_all(reversed(&names, harness.limit() * 2));
+    let guard = holder.acquire(patient(&names[1], harness.long_ttl())).await.expect("a free lock");
+    let waiting = locks.acquire_all(reversed(&names, harness.long_ttl()));
     let first_is_held = eventually(harness, "the first is held", async || {
         holder.admin().inspect(&names[0]).await.is_ok_and(|state| state.holder().is_some())
     });
@@ -195,7 +195,7 @@ pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
     if faulty.several().is_none() {
         return;
     }
-    let of = |count| MultiRequest::new((0..count).map(|_| fresh_name())).ttl(harness.limit() * 2);
+    let of = |count| MultiRequest::new((0..count).map(|_| fresh_name())).ttl(harness.long_ttl());
     let (shared, permits) = (of(3).shared(), of(3).permits(2, 5));
     for (request, slots) in [
         (of(2), vec![]),
@@ -217,7 +217,7 @@ pub async fn c39_free_locks_are_taken_in_one_request(harness: &dyn Harness) {
 }
 
 fn claims<const N: usize>(names: &[LockName; N], harness: &dyn Harness) -> [Claim; N] {
-    names.each_ref().map(|name| claim(name, harness.limit() * 2))
+    names.each_ref().map(|name| claim(name, harness.long_ttl()))
 }
 
 /// Returns the grants of one request for the claims: those at the front; none if the backend cannot do this.
@@ -237,7 +237,7 @@ async fn withdraw_all(backend: &dyn DistributedLock, claims: &[Claim]) {
 pub async fn c39_no_lock_behind_a_busy_one_is_taken(harness: &dyn Harness) {
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = names::<3>();
-    let (claims, busy) = (claims(&names, harness), claim(&names[1], harness.limit() * 2));
+    let (claims, busy) = (claims(&names, harness), claim(&names[1], harness.long_ttl()));
     let held = granted(&*backend, &busy).await.token;
     let mut first = None;
     for _ in 0..2 {
@@ -259,13 +259,13 @@ pub async fn c39_no_lock_behind_a_busy_one_is_taken(harness: &dyn Harness) {
 pub async fn c39_nobody_who_waits_is_passed(harness: &dyn Harness) {
     let (backend, observer) = (harness.connect().await, client(harness).await);
     let names = two_names();
-    let shared = |name: &LockName| patient(name, harness.limit() * 2).shared();
+    let shared = |name: &LockName| patient(name, harness.long_ttl()).shared();
     let reader = match observer.acquire(shared(&names[0])).await {
         Err(LockError::Unsupported { .. }) => return,
         reader => reader.expect("a free lock"),
     };
     let writes = client(harness).await;
-    let request = patient(&names[0], harness.limit() * 2);
+    let request = patient(&names[0], harness.long_ttl());
     let writer = tokio::spawn(async move { writes.acquire(request).await });
     eventually(harness, "the writer waits", async || {
         observer
@@ -309,8 +309,8 @@ pub async fn c39_a_withdrawn_claim_among_several_takes_nothing(harness: &dyn Har
 pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harness) {
     let (holder, names) = (client(harness).await, names::<4>());
     let (locks, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&names[1], harness.limit() * 2)).await.expect("a free lock");
-    let request = MultiRequest::new(names.iter().rev()).ttl(harness.limit() * 2);
+    let guard = holder.acquire(patient(&names[1], harness.long_ttl())).await.expect("a free lock");
+    let request = MultiRequest::new(names.iter().rev()).ttl(harness.long_ttl());
     let waiting = tokio::spawn(async move { locks.acquire_all(request).await });
     until_it_waits(harness, &holder, &names[1], &faulty).await;
     assert!(token_of(&holder, &names[0]).await.is_some(), "the first lock is free");
@@ -334,7 +334,7 @@ pub async fn c39_a_lost_reply_of_several_is_found_again(harness: &dyn Harness) {
         for wait in [Wait::Never, Wait::AtMost(harness.limit())] {
             let names = names::<3>();
             faulty.once(Operation::AcquireWhileFree, fault);
-            let request = MultiRequest::new(&names).ttl(harness.limit() * 2).wait(wait);
+            let request = MultiRequest::new(&names).ttl(harness.long_ttl()).wait(wait);
             let all = locks.acquire_all(request).await.expect("nobody else wants them");
             held_as_told(&locks, &all).await;
             all.release().await.expect("held to the end");
@@ -345,11 +345,11 @@ pub async fn c39_a_lost_reply_of_several_is_found_again(harness: &dyn Harness) {
 }
 
 /// C19, C39: a request for several locks that is dropped at any await leaves none: they are free again long before
-/// their TTL of a minute.
+/// their TTL ends.
 pub async fn c39_a_dropped_request_for_several_leaves_nothing(harness: &dyn Harness) {
     let (locks, faulty) = faulty_client(harness).await;
     let names = names::<3>();
-    let request = || MultiRequest::new(&names).ttl(harness.limit() * 2);
+    let request = || MultiRequest::new(&names).ttl(harness.long_ttl());
     for polls in 0..20 {
         let mut acquiring = Box::pin(locks.acquire_all(request()));
         for _ in 0..polls {

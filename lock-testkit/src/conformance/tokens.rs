@@ -58,7 +58,7 @@ pub async fn c22_concurrent_grants_have_distinct_growing_tokens(harness: &dyn Ha
         let client = client(harness).await;
         for _ in 0..ROUNDS {
             let guard =
-                client.acquire(patient(&name, harness.limit() * 2)).await.expect("its turn comes");
+                client.acquire(patient(&name, harness.long_ttl())).await.expect("its turn comes");
             let (token, entered) = (guard.token(), Instant::now());
             tokio::task::yield_now().await;
             let left = Instant::now();
@@ -99,7 +99,7 @@ pub async fn c24_an_evicted_holder_has_the_lesser_token(harness: &dyn Harness) {
     assert_eq!(told, held, "an eviction is to tell whose hold it ended");
     let nobody = operator.admin().evict(&name).await.expect("an answer");
     assert_eq!(nobody, [], "an eviction of a free lock is to say that nobody held it");
-    let next = operator.acquire(patient(&name, harness.limit() * 2)).await.expect("it is free");
+    let next = operator.acquire(patient(&name, harness.long_ttl())).await.expect("it is free");
     assert!(next.token() > evicted.token(), "the next holder is to have a greater token");
     let reason = timeout(harness.limit(), evicted.lost()).await.expect("the loss is told");
     assert_eq!(reason, LostReason::Evicted, "a holder is to learn that it was evicted");

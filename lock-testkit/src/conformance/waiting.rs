@@ -21,11 +21,11 @@ async fn waiters(harness: &dyn Harness, observer: &LockClient, name: &LockName) 
 pub async fn c26_waiters_of_a_client_share_one_place(harness: &dyn Harness) {
     const TASKS: usize = 50;
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     let (most, served) = (Mutex::new(0), Mutex::new(0));
     let tasks = (0..TASKS).map(async |_| {
         let guard =
-            waiter.acquire(patient(&name, harness.limit() * 2)).await.expect("its turn comes");
+            waiter.acquire(patient(&name, harness.long_ttl())).await.expect("its turn comes");
         *served.lock().expect("no panic") += 1;
         let seen = waiters(harness, &holder, &name).await.unwrap_or(0);
         let most_before = most.lock().map(|most| *most).expect("no panic");
@@ -55,11 +55,11 @@ pub async fn c27_first_come_first_served(harness: &dyn Harness) {
     if holder.capabilities().order != Order::Fifo {
         return;
     }
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     let (served, mut tasks) = (std::sync::Arc::new(Mutex::new(Vec::new())), Vec::new());
     for place in 0..6u64 {
         let (waiter, served) = (client(harness).await, served.clone());
-        let request = patient(&name, harness.limit() * 2);
+        let request = patient(&name, harness.long_ttl());
         tasks.push(tokio::spawn(async move {
             let guard = waiter.acquire(request).await.expect("its turn comes");
             served.lock().expect("no panic").push(place);
@@ -132,12 +132,12 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
     if holder.capabilities().wakeup != Wakeup::Push || !queue {
         return;
     }
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     let (waiter, faulty) = faulty_client(harness).await;
     // Only the first attempt reaches the server.
     faulty.once(Operation::Acquire, Fault::Late(Duration::ZERO));
     faulty.always(Operation::Acquire, Fault::Silence);
-    let waiting = waiter.acquire(patient(&name, harness.limit() * 2));
+    let waiting = waiter.acquire(patient(&name, harness.long_ttl()));
     let release = async {
         eventually(harness, "it queues", async || {
             waiters(harness, &holder, &name).await == Some(1)
@@ -153,7 +153,7 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
 pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let (holder, name) = (client(harness).await, fresh_name());
     let (next, faulty) = faulty_client(harness).await;
-    let guard = holder.acquire(patient(&name, harness.limit() * 2)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     // A client whose runtime is gone can neither renew its place nor withdraw it.
     let (dead, unanswered) = faulty_client(harness).await;
     let runtime =
@@ -161,7 +161,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     let runtime = runtime.expect("a runtime");
     let (alive, dies) = tokio::sync::oneshot::channel::<()>();
     runtime.spawn({
-        let (dead, request) = (dead.clone(), patient(&name, harness.limit() * 2));
+        let (dead, request) = (dead.clone(), patient(&name, harness.long_ttl()));
         async move {
             let _alive = alive;
             dead.acquire(request).await.map(|guard| guard.detach())
@@ -183,7 +183,7 @@ pub async fn c28_a_waiter_that_left_costs_nothing(harness: &dyn Harness) {
     runtime.shutdown_background();
     // A running task continues for a moment, and could acquire the lock.
     let _ = dies.await;
-    let request = patient(&name, harness.limit() * 2);
+    let request = patient(&name, harness.long_ttl());
     let waiting = tokio::spawn(async move { next.acquire(request).await });
     eventually(harness, "it waits", async || faulty.calls(Operation::Acquire) > 0).await;
     let released = Instant::now();

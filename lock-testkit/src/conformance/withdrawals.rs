@@ -14,14 +14,14 @@ use super::steps::{claim, fresh_name, granted};
 /// others are granted it as before.
 pub async fn c19_a_late_request_of_a_withdrawn_claim_is_refused(harness: &dyn Harness) {
     let (backend, name) = (harness.connect().await, fresh_name());
-    let (unsent, held) = (claim(&name, harness.limit() * 2), claim(&name, harness.limit() * 2));
+    let (unsent, held) = (claim(&name, harness.long_ttl()), claim(&name, harness.long_ttl()));
     backend.withdraw(&name, &[unsent.owner]).await.expect("an answer");
     granted(&*backend, &held).await;
     backend.withdraw(&name, &[held.owner]).await.expect("an answer");
     for ghost in [unsent, held] {
         assert_refused(backend.acquire(&ghost, None).await);
     }
-    let next = claim(&name, harness.limit() * 2);
+    let next = claim(&name, harness.long_ttl());
     granted(&*backend, &next).await;
     backend.withdraw(&name, &[next.owner]).await.expect("an answer");
     let holder = backend.expect_admin().inspect(&name).await.expect("an answer").holder().cloned();
