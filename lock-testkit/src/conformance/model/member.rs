@@ -9,7 +9,7 @@ use tokio::time::sleep;
 
 use super::super::steps::renewal;
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, WaiterEvents, WaiterHandle};
-use lock_core::{BackendError, DistributedLock, FencingToken, Moment, Whom};
+use lock_core::{BackendError, DistributedLock, FencingToken, Holder, LockState, Moment, Whom};
 
 /// Number of repeats of a request without an answer, and the pause between them.
 const TRIES: usize = 100;
@@ -64,10 +64,6 @@ impl Member {
         let (waiter, _events) = WaiterHandle::channel();
         let (token, standing, is_withdrawn) = (None, MemberState::Nothing, false);
         Self { store, claim, waiter, _events, token, standing, is_withdrawn, renewed: now }
-    }
-
-    pub(super) fn store(&self) -> &dyn DistributedLock {
-        &*self.store
     }
 
     /// Returns its hold, for an eviction.
@@ -126,13 +122,7 @@ impl Member {
     pub(super) async fn extend(&self) -> bool {
         let Some(token) = self.token else { return false };
         let renewal = renewal(&self.claim, token);
-        for _ in 0..TRIES {
-            match self.store.extend_one(&renewal).await {
-                Ok(answer) => return answer != Extension::Lost,
-                Err(error) => assert!(error.is_transient(), "an answer: {error}"),
-            }
-        }
-        panic!("an extension is to be answered in one of {TRIES} tries");
+        answered(async || self.store.extend_one(&renewal).await).await != Extension::Lost
     }
 
     pub(super) async fn release(&self) -> bool {
@@ -153,18 +143,41 @@ impl Member {
     }
 
     pub(super) async fn withdraw(&mut self) {
-        self.store.withdraw(&self.claim.name, &[self.claim.owner]).await.expect("an answer");
+        let Claim { name, owner, .. } = &self.claim;
+        answered(async || self.store.withdraw(name, &[*owner]).await).await;
         self.is_withdrawn = true;
         if self.standing != MemberState::Left {
             self.end();
         }
     }
 
+    /// Ends holds of its lock.
+    pub(super) async fn evict(&self, whom: &Whom) -> Vec<Holder> {
+        answered(async || self.store.expect_admin().evict(&self.claim.name, whom).await).await
+    }
+
+    /// Returns the state of its lock.
+    pub(super) async fn inspect(&self) -> LockState {
+        answered(async || self.store.expect_admin().inspect(&self.claim.name).await).await
+    }
+
     /// Returns true if the store shows its last hold.
     pub(super) async fn is_shown(&self) -> bool {
-        let state = self.store.expect_admin().inspect(&self.claim.name).await.expect("an answer");
+        let state = self.inspect().await;
         state.holders.iter().any(|holder| holder.token == self.token)
     }
+}
+
+/// Returns the answer to a request. After a temporary failure, such as another request that overtook it, the request is
+/// repeated, as a client does.
+async fn answered<T>(mut ask: impl AsyncFnMut() -> Result<T, BackendError>) -> T {
+    for _ in 0..TRIES {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => assert!(error.is_transient(), "an answer: {error}"),
+        }
+    }
+    panic!("a request is to be answered in one of {TRIES} tries");
 }
 
 fn attempted(answer: Result<Attempt, BackendError>) -> Attempted {

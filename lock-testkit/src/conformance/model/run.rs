@@ -1,6 +1,5 @@
 //! One history on one store.
 
-use crate::Expect;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -156,9 +155,7 @@ impl Run {
     pub(super) async fn end(&mut self) {
         for member in &mut self.members {
             if member.standing == MemberState::Left {
-                let evicted =
-                    member.store().expect_admin().evict(&member.claim.name, &Whom::All).await;
-                evicted.expect("an answer");
+                member.evict(&Whom::All).await;
             }
             member.withdraw().await;
         }
@@ -259,8 +256,8 @@ impl Run {
     }
 
     async fn evict(&mut self, i: usize, whom: &Whom) -> Effect {
-        let (name, store) = (self.members[i].claim.name.clone(), self.members[i].store());
-        let evicted = store.expect_admin().evict(&name, whom).await.expect("an answer");
+        let name = self.members[i].claim.name.clone();
+        let evicted = self.members[i].evict(whom).await;
         // A token identifies a hold only within its lock: another lock may have the same token.
         let of_the_lock = |member: &&mut Member| member.is_live() && member.claim.name == name;
         for member in self.members.iter_mut().filter(of_the_lock) {
@@ -274,7 +271,7 @@ impl Run {
 
     async fn inspect(&self, i: usize) -> Effect {
         let name = &self.members[i].claim.name;
-        let state = self.members[i].store().expect_admin().inspect(name).await.expect("an answer");
+        let state = self.members[i].inspect().await;
         Effect::Held(self.held(name, &state.holders), state.waiters.unwrap_or(0))
     }
 
