@@ -2,6 +2,7 @@
 
 #![allow(clippy::expect_used)]
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::Path;
@@ -17,11 +18,15 @@ const HOME: &str = "LOCK_FILE_TEST_HOME";
 /// Delay of the others after the death of a holder.
 const TTL: Duration = Duration::from_millis(50);
 
+/// Begins the line of a token that was written down within its hold.
+const CONFIRMED: &str = "confirmed ";
+
 /// Life of a process that nobody kills, because the test itself was killed.
 const LIFE: Duration = Duration::from_secs(60);
 
 /// Acquires the lock repeatedly until it is killed, and writes down each token while it holds. Every other hold
-/// takes a while, so that some processes are killed as holders, and some during a change of the record.
+/// takes a while, so that some processes are killed as holders, and some during a change of the record. A token that
+/// is written down within its hold is confirmed.
 #[tokio::main(flavor = "current_thread")]
 async fn take_turns(home: &Path) {
     let locks = LockClient::new(FileBackend::open(home.join("locks")).expect("opens"));
@@ -36,6 +41,9 @@ async fn take_turns(home: &Path) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         // On a busy machine the short TTL may be over.
+        if guard.is_held() {
+            log.write_all(format!("{CONFIRMED}{line}").as_bytes()).expect("written");
+        }
         guard.release_confirmed().await.expect("an answer");
     }
 }
@@ -52,15 +60,24 @@ fn spawn(home: &Path) -> Child {
         .expect("spawned")
 }
 
-fn tokens(home: &Path) -> Vec<FencingToken> {
+/// Returns the tokens that were written down, in this order, and those of them that were confirmed.
+fn tokens(home: &Path) -> (Vec<FencingToken>, BTreeSet<FencingToken>) {
     let log = std::fs::read_to_string(home.join("log")).unwrap_or_default();
-    log.lines().map(|line| line.parse().expect("a token")).collect()
+    let token = |text: &str| text.parse().expect("a token");
+    let (mut written, mut confirmed) = (Vec::new(), BTreeSet::new());
+    for line in log.lines() {
+        match line.strip_prefix(CONFIRMED) {
+            Some(text) => drop(confirmed.insert(token(text))),
+            None => written.push(token(line)),
+        }
+    }
+    (written, confirmed)
 }
 
 /// Waits until the processes have taken `turns` more turns.
 fn wait_for_turns(home: &Path, turns: usize) {
-    let (before, started) = (tokens(home).len(), Instant::now());
-    while tokens(home).len() < before + turns {
+    let (before, started) = (tokens(home).0.len(), Instant::now());
+    while tokens(home).0.len() < before + turns {
         assert!(started.elapsed() < Duration::from_secs(20), "nobody gets the lock");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -85,7 +102,9 @@ fn killed_processes_leave_whole_records_and_growing_tokens() {
         process.kill().expect("killed");
         process.wait().expect("gone");
     }
-    let tokens = tokens(home);
-    assert!(tokens.is_sorted_by(|a, b| a < b), "a token was granted twice or too late");
-    assert!(tokens.len() >= 150);
+    let (written, confirmed) = tokens(home);
+    assert_eq!(BTreeSet::from_iter(&written).len(), written.len(), "a token was granted twice");
+    let in_time = written.iter().filter(|token| confirmed.contains(token));
+    assert!(in_time.is_sorted_by(|a, b| a < b), "a token was granted too late");
+    assert!(written.len() >= 150);
 }

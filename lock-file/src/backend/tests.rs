@@ -32,6 +32,13 @@ fn home() -> (TempDir, FileBackend) {
     (home, lock)
 }
 
+/// Like [`home`], with a clock that stands still: no waiter falls silent, however slow the machine is.
+fn timeless() -> (TempDir, FileBackend) {
+    let home = tempdir().expect("a directory");
+    let lock = on(home.path(), "boot", ZERO, ZERO);
+    (home, lock)
+}
+
 /// Returns the only file in the directory.
 fn only_file(home: &TempDir) -> PathBuf {
     let mut entries = fs::read_dir(home.path()).expect("readable");

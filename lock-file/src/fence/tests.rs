@@ -148,7 +148,7 @@ async fn a_writer_that_is_stopped_costs_the_others_a_bounded_time() {
         panic!("went past it");
     };
     assert!(error.is_transient() && error.outcome() == Outcome::NotApplied);
-    assert!(started.elapsed() < Duration::from_secs(6));
+    assert!(started.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

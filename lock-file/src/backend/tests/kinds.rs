@@ -61,7 +61,7 @@ async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
 
 #[tokio::test]
 async fn c34_a_writer_that_leaves_the_queue_lets_in_the_readers_behind_it() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let (first, writer, reader) = (shared(), claim("a"), shared());
     granted(&lock, &first).await;
     assert_eq!(queue(&lock, &writer).await, 0);
@@ -84,7 +84,7 @@ async fn c34_a_writer_that_fell_silent_keeps_out_no_reader() {
 
 #[tokio::test]
 async fn c34_a_release_lets_in_a_whole_run_of_readers() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let writer = claim("a");
     granted(&lock, &writer).await;
     let readers: Vec<Claim> = (0..80).map(|_| shared()).collect();
@@ -97,7 +97,7 @@ async fn c34_a_release_lets_in_a_whole_run_of_readers() {
 
 #[tokio::test]
 async fn c34_dead_waiters_of_all_kinds_are_passed_over_by_one_release() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let held = claim("a");
     let (dead, alive) = ([shared(), claim("a"), shared()], [shared(), shared()]);
     granted(&lock, &held).await;
@@ -113,7 +113,7 @@ async fn c34_dead_waiters_of_all_kinds_are_passed_over_by_one_release() {
 
 #[tokio::test]
 async fn c36_a_hold_may_have_as_many_slots_as_there_are() {
-    let (home, lock) = home();
+    let (home, lock) = timeless();
     let most = LockRequest::new("a").ttl(TTL).permits(1, Permits::MAX);
     let (all, next) = (claim_of(most.clone().permits(Permits::MAX, Permits::MAX)), claim_of(most));
     assert_eq!(granted(&lock, &all).await.slots, Slots::new(0..Permits::MAX));

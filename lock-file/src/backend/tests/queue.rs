@@ -43,7 +43,7 @@ fn label(text: &str) -> Option<Label> {
 
 #[tokio::test]
 async fn c27_a_release_grants_to_the_first_and_no_newcomer_overtakes() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let claims = ["holder", "1", "2", "3"].map(claim_by);
     let mut token = granted(&lock, &claims[0]).await.token;
     for place in [0, 1, 2] {
@@ -96,7 +96,7 @@ async fn c28_the_first_that_is_alive_takes_an_expired_lock_itself() {
 
 #[tokio::test]
 async fn c28_a_grant_that_nobody_claims_is_short() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let (first, second) = (claim_by("first"), claim_by("second"));
     granted(&lock, &first).await;
     queue(&lock, &second).await;
@@ -126,7 +126,7 @@ async fn c28_a_waiter_that_was_silent_is_passed_over() {
 
 #[tokio::test]
 async fn c28_a_waiter_whose_socket_nobody_has_is_passed_over() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let (held, dead, alive) = (claim_by("holder"), claim_by("dead"), claim_by("alive"));
     granted(&lock, &held).await;
     queue_at(&lock, &dead, Uuid::new_v4()).await;
@@ -138,7 +138,7 @@ async fn c28_a_waiter_whose_socket_nobody_has_is_passed_over() {
 #[tokio::test]
 async fn c19_a_withdrawal_takes_back_any_place() {
     for leaver in 0..3 {
-        let (_home, lock) = home();
+        let (_home, lock) = timeless();
         let held = claim_by("holder");
         granted(&lock, &held).await;
         let mut waiting = ["1", "2", "3"].map(claim_by).to_vec();
@@ -161,7 +161,7 @@ async fn c19_a_withdrawal_takes_back_any_place() {
 
 #[tokio::test]
 async fn c19_an_eviction_and_a_withdrawal_of_the_holder_hand_over_too() {
-    let (_home, lock) = home();
+    let (_home, lock) = timeless();
     let [first, second, third] = ["1", "2", "3"].map(claim_by);
     granted(&lock, &first).await;
     queue(&lock, &second).await;
@@ -188,9 +188,7 @@ async fn a_reboot_ends_the_queue_with_the_hold() {
 #[tokio::test]
 async fn r04_a_queue_keeps_its_order_while_it_grows_and_moves_and_the_file_stays_small() {
     const WAITERS: usize = 200;
-    let home = tempdir().expect("a directory");
-    // Time stands still: on a slow machine the first waiters would be passed over, since nothing shows that they live.
-    let lock = on(home.path(), "boot", ZERO, ZERO);
+    let (home, lock) = timeless();
     let mut held = claim_by("holder");
     granted(&lock, &held).await;
     let length = || fs::metadata(only_file(&home)).expect("there").len();
