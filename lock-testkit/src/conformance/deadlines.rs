@@ -15,7 +15,7 @@ use lock_core::{
 /// C5, S7: a slow answer shortens the remaining time; it does not move the deadline.
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let (name, ttl) = (fresh_name(), harness.ttl());
+    let (name, ttl) = (fresh_name(), harness.ttl() * 2);
     // An attempt is given up after half of the request time-out.
     let (acquire_delay, renewal_delay) = ((ttl / 3).min(harness.request_timeout() / 3), ttl / 16);
     faulty.once(Operation::Acquire, Fault::Late(acquire_delay));
@@ -45,14 +45,15 @@ pub async fn c05_a_grant_that_comes_too_late_is_not_returned(harness: &dyn Harne
     let times_out = matches!(late, Err(LockError::Timeout { .. }));
     assert!(times_out, "a grant that came after its deadline is to be a time-out: {late:?}");
     faulty.heal();
-    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("it was given back");
+    let guard =
+        client.acquire(patient(&name, harness.long_ttl())).await.expect("it was given back");
     guard.release().await.expect("an answer");
 }
 
 /// C7: `is_held` is right even if none of our tasks has run since.
 pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let ttl = harness.ttl();
+    let ttl = harness.ttl() * 2;
     faulty.always(Operation::Extend, Fault::Silence);
     let guard = client.acquire(patient(&fresh_name(), ttl)).await.expect("a free lock");
     let fresh = guard.is_held() && guard.remaining() > ttl / 2;
@@ -72,7 +73,7 @@ pub async fn c07_is_held_reads_the_clock(harness: &dyn Harness) {
 /// C8: the signal can be cloned, and awaited before and after; it carries the first reason.
 pub async fn c08_the_signal_is_sticky_and_tells_the_reason(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl() * 3)).await.expect("a free lock");
     let before = guard.lost_signal();
     assert_eq!(before.reason(), None, "a hold is not to be told as lost while it lasts");
     let waiting = tokio::spawn({

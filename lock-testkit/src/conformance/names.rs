@@ -170,7 +170,7 @@ pub async fn c30_capabilities_are_data(harness: &dyn Harness) {
     let shown = capabilities.to_string();
     assert!(shown.contains(capabilities.backend), "the text is to name the backend: {shown}");
     assert_eq!(capabilities, other.capabilities(), "all connections are to say the same");
-    let guard = holder.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     assert!(guard.is_held(), "a lock that was granted is to be held");
     guard.release().await.expect("an answer");
     until_free(harness, &other, &name).await;

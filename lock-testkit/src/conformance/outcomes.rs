@@ -7,7 +7,8 @@ use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
 use super::steps::{
-    answered, attempt, claim, client, eventually, faulty_client, fresh_name, patient, until_free,
+    answered, attempt, claim, client, eventually, faulty_client, fresh_name, patient,
+    unhurried_client, until_free,
 };
 use crate::{Fault, Operation};
 use lock_core::backend::{Attempt, Release};
@@ -257,9 +258,9 @@ async fn in_time(harness: &dyn Harness, limit: Duration, call: impl Future<Outpu
 /// C18: a wait of zero, and no wait, are one attempt at a busy lock, without a place in the queue.
 pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
     let holder = client(harness).await;
-    let (other, faulty) = faulty_client(harness).await;
+    let (other, faulty) = unhurried_client(harness).await;
     let name = fresh_name();
-    let guard = holder.acquire(patient(&name, harness.ttl() * 10)).await.expect("a free lock");
+    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     for wait in [Wait::Never, Wait::AtMost(Duration::ZERO)] {
         let before = faulty.calls(Operation::Acquire);
         let busy = other.acquire(LockRequest::from(&name).wait(wait)).await;
@@ -279,7 +280,7 @@ pub async fn c18_a_wait_of_zero_is_one_attempt(harness: &dyn Harness) {
 /// A lease can be taken out of its guard, exported, and put under a guard elsewhere.
 pub async fn a_lease_is_detached_and_attached(harness: &dyn Harness) {
     let (first, second, name) = (client(harness).await, client(harness).await, fresh_name());
-    let ttl = harness.ttl() * 2;
+    let ttl = harness.ttl() * 4;
     let guard = first.acquire(patient(&name, ttl)).await.expect("a free lock");
     let (token, signal) = (guard.token(), guard.lost_signal());
     let text = guard.detach().expect("held").export();

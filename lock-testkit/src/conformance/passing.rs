@@ -146,7 +146,7 @@ pub async fn c22_tokens_grow_from_task_to_task_and_from_client_to_client(harness
 /// C8, C10: a loss ends only the hold of the task that has it; the next grant is the server's.
 pub async fn c10_a_loss_ends_the_current_holder_alone(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    let request = || patient(&name, harness.ttl());
+    let request = || patient(&name, harness.ttl() * 3);
     let first = client.acquire(request()).await.expect("a free lock");
     let signal = first.lost_signal();
     let (second, ()) = tokio::join!(client.acquire(request()), async {

@@ -7,7 +7,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::Harness;
 use super::steps::{
-    claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal, until_free,
+    claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal,
+    unhurried_client, until_free,
 };
 use crate::{Fault, Operation};
 use lock_core::backend::{Extension, Release, Renewal};
@@ -153,7 +154,7 @@ pub async fn c11_not_held_from_the_start_of_the_release(harness: &dyn Harness) {
 /// C11, S6: a renewal in flight at the release changes nothing, and none follows.
 pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let (name, ttl) = (fresh_name(), harness.ttl());
+    let (name, ttl) = (fresh_name(), harness.ttl() * 2);
     for _ in 0..3 {
         faulty.once(Operation::Extend, Fault::Late(ttl / 8));
         let before = faulty.calls(Operation::Extend);
@@ -166,8 +167,8 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
         guard.release().await.expect("an answer");
         let after = faulty.calls(Operation::Extend);
         until_free(harness, &client, &name).await;
-        // Two periods, in each of which a renewal would come.
-        sleep(ttl).await;
+        // Longer than a period, in which a renewal would come.
+        sleep(ttl / 2).await;
         let renewals = faulty.calls(Operation::Extend);
         assert_eq!(renewals, after, "a hold is not to be renewed after its release");
         let told = signal.reason();
@@ -180,9 +181,9 @@ pub async fn c11_no_renewal_brings_a_released_lock_back(harness: &dyn Harness) {
 /// C12: a hold lasts for as long as its guard lives.
 pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
     let (client, other) = (client(harness).await, client(harness).await);
-    let (name, ttl) = (fresh_name(), harness.ttl());
+    let (name, ttl) = (fresh_name(), harness.ttl() * 2);
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
-    let end = Instant::now() + ttl * 3;
+    let end = Instant::now() + ttl * 2;
     while Instant::now() < end {
         assert!(guard.is_held(), "a hold that is renewed is to last: {:?}", guard.lost_signal());
         let tried = other.try_acquire(&name).await.expect("an answer");
@@ -192,13 +193,13 @@ pub async fn c12_a_hold_is_renewed_past_its_ttl(harness: &dyn Harness) {
     guard.release().await.expect("it was held to the end");
 }
 
-/// C12: a grant that took most of its TTL to arrive is renewed before the rest is over.
+/// C12: a grant that took half of its TTL to arrive is renewed before the rest is over.
 pub async fn c12_a_slow_grant_is_renewed_in_time(harness: &dyn Harness) {
-    let (client, faulty) = faulty_client(harness).await;
-    let (name, ttl) = (fresh_name(), harness.ttl());
-    faulty.once(Operation::Acquire, Fault::Late((ttl * 2 / 3).min(harness.request_timeout() / 3)));
+    let (client, faulty) = unhurried_client(harness).await;
+    let (name, ttl) = (fresh_name(), harness.ttl() * 3);
+    faulty.once(Operation::Acquire, Fault::Late((ttl / 2).min(harness.request_timeout() * 2)));
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
-    let end = Instant::now() + ttl * 2;
+    let end = Instant::now() + ttl;
     while Instant::now() < end {
         assert!(guard.is_held(), "a hold that is renewed is to last: {:?}", guard.lost_signal());
         sleep(ttl / 10).await;
@@ -249,7 +250,7 @@ pub async fn c12_renewing_survives_errors(harness: &dyn Harness) {
 /// C12: a hold that the server refuses to extend does not affect the others of its batch.
 pub async fn c12_one_refused_renewal_costs_no_other(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
-    let (names, ttl) = ([fresh_name(), fresh_name(), fresh_name()], harness.ttl());
+    let (names, ttl) = ([fresh_name(), fresh_name(), fresh_name()], harness.ttl() * 2);
     let mut guards = Vec::new();
     for name in &names {
         guards.push(client.acquire(patient(name, ttl)).await.expect("a free lock"));
@@ -284,7 +285,7 @@ pub async fn c13_run_drops_the_work_at_the_loss(harness: &dyn Harness) {
         }
     }
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.ttl() * 3)).await.expect("a free lock");
     let (sender, dropped) = tokio::sync::watch::channel(false);
     let work = async {
         let _witness = Dropped(sender);
@@ -300,9 +301,9 @@ pub async fn c13_run_drops_the_work_at_the_loss(harness: &dyn Harness) {
 
 /// C13: the lock is renewed for as long as the work takes.
 pub async fn c13_run_renews_until_the_work_has_ended(harness: &dyn Harness) {
-    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl());
+    let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 2);
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
-    let output = guard.run(async { sleep(ttl * 2).await }).await;
+    let output = guard.run(async { sleep(ttl * 3 / 2).await }).await;
     let lasted = output.is_ok() && guard.is_held();
     assert!(lasted, "a hold is to be renewed until the work has ended: {output:?}");
     guard.release().await.expect("it was held to the end");

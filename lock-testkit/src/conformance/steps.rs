@@ -24,17 +24,26 @@ pub(super) fn options(harness: &dyn Harness) -> ClientOptions {
     ClientOptions::new().request_timeout(harness.request_timeout()).wait(wait)
 }
 
-/// Returns a client with its own connection. Only the machine can delay its answers, so its request time-out is five
-/// times as long.
+/// Like [`options`], for a client whose answers only the machine can delay: its request time-out is five times as long.
+fn unhurried(harness: &dyn Harness) -> ClientOptions {
+    options(harness).request_timeout(harness.request_timeout() * 5)
+}
+
+/// Returns a client with its own connection, whose answers only the machine can delay.
 pub(super) async fn client(harness: &dyn Harness) -> LockClient {
-    let options = options(harness).request_timeout(harness.request_timeout() * 5);
-    LockClient::with_options(harness.connect().await, options)
+    LockClient::with_options(harness.connect().await, unhurried(harness))
 }
 
 /// Returns a client with its own connection, and the place to inject faults into it.
 pub(super) async fn faulty_client(harness: &dyn Harness) -> (LockClient, Faulty) {
     let faulty = Faulty::new(harness.connect().await);
     (LockClient::with_options(faulty.clone(), options(harness)), faulty)
+}
+
+/// Like [`faulty_client`], for a case that counts calls: an answer is late by a fault of the case alone.
+pub(super) async fn unhurried_client(harness: &dyn Harness) -> (LockClient, Faulty) {
+    let faulty = Faulty::new(harness.connect().await);
+    (LockClient::with_options(faulty.clone(), unhurried(harness)), faulty)
 }
 
 /// A claim on `name` by a new owner.

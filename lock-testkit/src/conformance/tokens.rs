@@ -16,7 +16,9 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
     let (client, name) = (client(harness).await, fresh_name());
     let mut last = None;
     for round in 0..6 {
-        let guard = client.acquire(patient(&name, harness.ttl())).await.expect("its turn comes");
+        let expires = round % 3 == 1;
+        let ttl = if expires { harness.ttl() } else { harness.long_ttl() };
+        let guard = client.acquire(patient(&name, ttl)).await.expect("its turn comes");
         let token = guard.token();
         assert!(
             Some(token) > last,
@@ -38,9 +40,9 @@ pub async fn c22_tokens_grow_through_release_expiry_and_eviction(harness: &dyn H
 /// C22: a hold has one token.
 pub async fn c22_extending_keeps_the_token(harness: &dyn Harness) {
     let (client, name) = (client(harness).await, fresh_name());
-    let guard = client.acquire(patient(&name, harness.ttl())).await.expect("a free lock");
+    let guard = client.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
     let (token, first) = (guard.token(), guard.deadline());
-    guard.extend(harness.ttl() * 2).await.expect("held");
+    guard.extend(harness.long_ttl() * 2).await.expect("held");
     eventually(harness, "it is renewed", async || guard.deadline() != first).await;
     assert_eq!(guard.token(), token, "an extension is to keep the token");
     let holder =

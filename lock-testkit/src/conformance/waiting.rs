@@ -7,7 +7,9 @@ use futures_util::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
-use super::steps::{answered, client, eventually, faulty_client, fresh_name, patient, until_free};
+use super::steps::{
+    answered, client, eventually, faulty_client, fresh_name, patient, unhurried_client, until_free,
+};
 use crate::{Fault, Operation};
 use lock_core::backend::FALLBACK_POLL;
 use lock_core::{LockClient, LockName, Order, Wakeup};
@@ -132,21 +134,26 @@ pub async fn c28_a_waiter_is_queued_by_its_first_attempt(harness: &dyn Harness) 
     if holder.capabilities().wakeup != Wakeup::Push || !queue {
         return;
     }
-    let guard = holder.acquire(patient(&name, harness.long_ttl())).await.expect("a free lock");
-    let (waiter, faulty) = faulty_client(harness).await;
+    let (waiter, faulty) = unhurried_client(harness).await;
+    let turn = async |name: &LockName| {
+        let request = || patient(name, harness.long_ttl());
+        let guard = holder.acquire(request()).await.expect("a free lock");
+        let release = async {
+            eventually(harness, "it queues", async || {
+                waiters(harness, &holder, name).await == Some(1)
+            })
+            .await;
+            guard.release().await.expect("an answer");
+        };
+        let (next, ()) = tokio::join!(waiter.acquire(request()), release);
+        next.expect("granted").release().await.expect("an answer");
+    };
+    // Opens the connections of the waiter.
+    turn(&fresh_name()).await;
     // Only the first attempt reaches the server.
     faulty.once(Operation::Acquire, Fault::Late(Duration::ZERO));
     faulty.always(Operation::Acquire, Fault::Silence);
-    let waiting = waiter.acquire(patient(&name, harness.long_ttl()));
-    let release = async {
-        eventually(harness, "it queues", async || {
-            waiters(harness, &holder, &name).await == Some(1)
-        })
-        .await;
-        guard.release().await.expect("an answer");
-    };
-    let (next, ()) = tokio::join!(waiting, release);
-    next.expect("granted").release().await.expect("an answer");
+    turn(&name).await;
 }
 
 /// C28: a waiter whose client has gone does not keep the others waiting.
