@@ -34,15 +34,11 @@ pub(crate) fn run(names: &[String]) -> Done {
     report(stale(&mutants)?)?;
     let tree = copy()?;
     let tests: BTreeSet<_> = mutants.iter().map(|mutant| mutant.test.as_str()).collect();
-    tests.into_iter().try_for_each(|test| control(&tree, test))?;
-    let mut survivors = Vec::new();
-    for mutant in &mutants {
-        let verdict = judge(&tree, mutant)?;
-        println!("{verdict}  {}  {}", mutant.name(), mutant.test);
-        survivors.extend((verdict == "SURVIVED").then(|| mutant.name()));
-    }
-    println!("{} killed, {} survived", mutants.len() - survivors.len(), survivors.len());
-    report(survivors.into_iter().map(|name| format!("{name} survived")).collect())
+    let controls = tests.into_iter().map(|test| control(&tree, test));
+    let trials = mutants.iter().map(|mutant| judge(&tree, mutant));
+    Failure::all_of(controls.chain(trials))?;
+    println!("all {} are killed", mutants.len());
+    Ok(())
 }
 
 /// Returns the patches that do not apply any more, or name no test, one sentence each.
@@ -126,16 +122,22 @@ fn control(tree: &Path, test: &str) -> Done {
     }
 }
 
-/// Breaks the code, runs the mutant's test, and restores the code.
-fn judge(tree: &Path, mutant: &Mutant) -> Done<&'static str> {
+/// Breaks the code, runs the mutant's test, restores the code, and demands that the test failed.
+fn judge(tree: &Path, mutant: &Mutant) -> Done {
     step::run(mutant.git_apply("--quiet").current_dir(tree))?;
     let output = cargo_test(tree, &mutant.test);
     step::run(command("git checkout --quiet --force .").current_dir(tree))?;
-    Ok(match output?.status.code() {
-        Some(0) => "SURVIVED",
-        Some(124 | 137) => "timed out",
-        _ => "killed",
-    })
+    let verdict = match output.as_ref().map(|output| output.status.code()) {
+        Ok(Some(0)) => "SURVIVED",
+        Ok(Some(124 | 137)) => "timed out",
+        Ok(_) => "killed",
+        Err(_) => "does not compile",
+    };
+    println!("{verdict}  {}  {}", mutant.name(), mutant.test);
+    match output?.status.success() {
+        true => Err(Failure::new(format!("{} survived", mutant.name()))),
+        false => Ok(()),
+    }
 }
 
 /// Compiles and runs a test. A compile error is an error: it must not count as a noticed mutant.
