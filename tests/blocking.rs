@@ -195,11 +195,11 @@ mod redis {
     #[test]
     fn c08_a_loss_is_told_when_the_server_stands_still() {
         let (_runtime, server) = start();
-        let options = ClientOptions::new().request_timeout(Duration::from_millis(500));
+        let options = ClientOptions::new().request_timeout(Duration::from_secs(2));
         let url = server.url();
         let open = leasehold::connect_with(&url, options);
         let locks = LockClient::open(open).expect("a connection");
-        let held = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(1)));
+        let held = locks.acquire(LockRequest::new("a").ttl(Duration::from_secs(4)));
         let held = held.expect("a free lock");
         server.stop();
         assert_eq!(held.lost(LIMIT), Some(LostReason::Expired));

@@ -222,7 +222,7 @@ fn c12_a_short_wait_gets_nothing_that_nobody_renews() {
         tries += 1;
         let acquired = client.acquire(LockRequest::new(format!("a{tries}")).wait(wait)).await;
         let (ended, took) = (acquired.is_err(), began.elapsed());
-        assert!(!ended || took < wait * 4, "{acquired:?} after {took:?}");
+        assert!(!ended || took < wait + 3 * SECOND, "{acquired:?} after {took:?}");
         ended
     };
     busy.block_on(eventually("it is told", LIMIT, told));

@@ -73,7 +73,7 @@ async fn a_stopped_member_is_left_for_another() {
     let cluster = EtcdServer::start_cluster(3).await;
     let url = followers_of(&cluster).await;
     let (holder, waiter, name) = (impatient(&url).await, impatient(&url).await, fresh_name());
-    let ttl = Duration::from_secs(6);
+    let ttl = Duration::from_secs(9);
     let guard = holder.acquire(patient(&name).ttl(ttl)).await.expect("a free lock");
     let stopped = member_in_use(&cluster).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;

@@ -88,7 +88,7 @@ async fn a_lease_that_is_handed_on_outlives_its_client() {
     let server = one_member().await;
     let (exporter, importer) = (client(&server.url()).await, client(&server.url()).await);
     let name = fresh_name();
-    let guard = exporter.acquire(patient(&name).ttl(5 * SECOND)).await.expect("a free lock");
+    let guard = exporter.acquire(patient(&name).ttl(9 * SECOND)).await.expect("a free lock");
     let token = guard.token();
     let text = guard.detach().expect("held").export();
     exporter.shutdown().await;
@@ -98,7 +98,7 @@ async fn a_lease_that_is_handed_on_outlives_its_client() {
     let guard = importer.attach(lease).await.expect("it is still held");
     assert_eq!(guard.token(), token);
     // Past the end that the first client knew, and past the end of its session.
-    assert!(timeout(7 * SECOND, guard.lost()).await.is_err(), "lost with the first client");
+    assert!(timeout(11 * SECOND, guard.lost()).await.is_err(), "lost with the first client");
     released(guard).await;
 }
 
@@ -125,11 +125,11 @@ async fn a_client_ends_no_lease_that_it_handed_on() {
     let server = one_member().await;
     let (exporter, importer) = (client(&server.url()).await, client(&server.url()).await);
     let name = fresh_name();
-    let request = patient(&name).ttl(3 * SECOND);
+    let request = patient(&name).ttl(9 * SECOND);
     let lease = exporter.acquire(request).await.expect("a free lock").detach().expect("held");
     let text = lease.export();
     let guard = importer.attach(Lease::import(&text).expect("its own text")).await.expect("held");
-    assert!(timeout(5 * SECOND, guard.lost()).await.is_err(), "ended by the first client");
+    assert!(timeout(11 * SECOND, guard.lost()).await.is_err(), "ended by the first client");
     released(guard).await;
 }
 

@@ -194,7 +194,7 @@ async fn p1_tokens_grow_though_the_former_server_runs_on() {
     let (holder, name) = (ends(&server.url()).await, fresh_name());
     let standby = synchronous_standby(&server).await;
     let before =
-        holder.acquire(patient(&name).ttl(Duration::from_secs(12))).await.expect("a free lock");
+        holder.acquire(patient(&name).ttl(Duration::from_secs(25))).await.expect("a free lock");
     standby.psql("SELECT pg_promote()");
     do_without_standbys(&standby);
     let after = held(&client(&standby.url()).await, &name).await;

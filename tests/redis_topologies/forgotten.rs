@@ -27,7 +27,7 @@ pub(crate) async fn what_is_forgotten_is_told(
     for _ in 0..5 {
         turn(client, name).await;
     }
-    let request = LockRequest::new(name).ttl(Duration::from_secs(12));
+    let request = LockRequest::new(name).ttl(Duration::from_secs(25));
     let guard = client.acquire(request).await.expect("it is free");
     let forgotten = guard.token();
     fail_over.await;

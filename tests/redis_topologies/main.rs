@@ -27,8 +27,8 @@ use lock_testkit::child;
 /// Long enough that a pause of the machine causes no failover.
 const NEVER: Duration = Duration::from_secs(60);
 
-/// For tests that want a failover soon.
-const SOON: Duration = Duration::from_millis(1000);
+/// For tests that want a failover soon, and none by a pause of the machine.
+const SOON: Duration = Duration::from_secs(3);
 
 #[test]
 fn child_role() {

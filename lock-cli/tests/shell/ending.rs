@@ -81,7 +81,7 @@ async fn what_a_command_leaves_running_is_left_alone() {
 async fn a_grace_without_end_is_none_that_overflows() {
     let store = File::start();
     let shell = Shell::of(&store);
-    let options = ["--ttl", "1s", "--grace", "500000000000y"];
+    let options = ["--ttl", "9s", "--grace", "500000000000y"];
     let mut held = shell.hold(&options, "a", "exec sleep 60").await;
     store.wipe().await;
     assert_eq!(held.code().await, 76, "{}", held.stderr());
@@ -114,7 +114,7 @@ async fn c08_a_loss_ends_what_runs_under_timeout() {
     let in_script = format!("timeout --foreground 600 sh -c '{sleeper}'; true");
     for command in [&["timeout", "600", "sh", "-c", sleeper][..], &["sh", "-c", &in_script]] {
         let _ = std::fs::remove_file(shell.file("pid"));
-        let mut held = shell.start(&[&["run", "--ttl", "1s", "a", "--"], command].concat());
+        let mut held = shell.start(&[&["run", "--ttl", "9s", "a", "--"], command].concat());
         let sleeper = shell.pid("pid").await;
         store.wipe().await;
         assert_eq!(held.code().await, 76, "{}", held.stderr());

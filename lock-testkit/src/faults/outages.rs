@@ -155,7 +155,7 @@ pub async fn a_swallowing_connection_is_replaced_while_the_lock_is_held<H: Harne
 /// A connection that opens more slowly than a renewal's time-out is still opened.
 pub async fn c12_a_connection_that_is_slow_to_open_costs_no_hold<H: Harness>() {
     let proxy = H::proxy(H::shared().await).await;
-    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(6));
+    let (client, ttl) = (client_through::<H>(&proxy).await, Duration::from_secs(12));
     let guard = client.acquire(patient(&fresh_name()).ttl(ttl)).await.expect("a free lock");
     proxy.set(Mode::SlowToOpen(ttl / 6 + Duration::from_millis(200)));
     proxy.cut();

@@ -21,7 +21,7 @@ const SENTINELS: usize = 3;
 const NAME: &str = "mymaster";
 
 /// Limit for a very busy machine; sentinels hear of each other every two seconds, and a failover takes a few.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = Duration::from_secs(60);
 
 /// A primary, two replicas and three sentinels. A test can disturb each of them separately.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl RedisSentinels {
     /// is silent for `down_after`.
     ///
     /// # Panics
-    /// As [`RedisServer::start`], and if the sentinels do not agree within thirty seconds.
+    /// As [`RedisServer::start`], and if the sentinels do not agree within a minute.
     pub async fn start(down_after: Duration) -> Self {
         Self::launch(down_after, None).await
     }
@@ -109,7 +109,7 @@ impl RedisSentinels {
     /// itself; returns its number.
     ///
     /// # Panics
-    /// If that takes more than thirty seconds.
+    /// If that takes more than a minute.
     pub async fn until_replaced(&self, number: usize) -> usize {
         let mut found = None;
         eventually("a replica takes over", LIMIT, async || {
@@ -124,7 +124,7 @@ impl RedisSentinels {
     /// failovers: it never ends one whose promoted replica is gone.
     ///
     /// # Panics
-    /// If that takes more than thirty seconds.
+    /// If that takes more than a minute.
     pub async fn until_replicated(&self) {
         eventually("the replicas follow", LIMIT, async || {
             let follows = |server: &&RedisServer| has(server, "master_link_status:up");
@@ -142,7 +142,7 @@ impl RedisSentinels {
     /// earlier one ends first.
     ///
     /// # Panics
-    /// If the sentinels refuse for thirty seconds.
+    /// If the sentinels refuse for a minute.
     pub async fn fail_over(&self) {
         eventually("the sentinels begin a failover", LIMIT, async || {
             let reply = self.sentinels[0].session().call(&["SENTINEL", "FAILOVER", NAME]);
