@@ -78,10 +78,15 @@ pub async fn turn(client: &LockClient, name: &str) -> FencingToken {
 
 /// Returns once a hold was renewed. It must not be lost meanwhile.
 pub async fn renewed(guard: &LockGuard) {
+    assert!(is_renewed(guard).await, "a hold that was renewed in time was lost");
+}
+
+/// Returns true once a hold was renewed, and false once it is lost.
+pub(super) async fn is_renewed(guard: &LockGuard) -> bool {
     let before = guard.deadline();
     let is_told = async || guard.deadline() != before || !guard.is_held();
-    eventually("it is renewed", LIMIT, is_told).await;
-    assert!(guard.is_held(), "a hold that was renewed in time was lost");
+    eventually("it is renewed, or lost", LIMIT, is_told).await;
+    guard.is_held()
 }
 
 /// Returns once nobody holds `name`.
