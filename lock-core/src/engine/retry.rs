@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::model::{BackendError, random};
+use crate::model::{BackendError, Outcome, random};
 
 /// Pause after the first failed try; it doubles after each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -47,6 +47,10 @@ where
         let end_of_try = end.min(began + one_try);
         let error = match (timeout_at(end_of_try, ask()).await, earlier) {
             (Ok(Err(error)), earlier) if error.is_transient() => error.told_after(earlier),
+            // C15: an earlier try may have been carried out.
+            (Ok(Err(error)), Some(earlier)) if earlier.outcome() == Outcome::Unknown => {
+                return Err(error.of_unknown_outcome());
+            }
             (Ok(answer), _) => return answer,
             // C48: an error of an earlier try says more than a try that our own end cut short.
             (Err(_), Some(earlier)) if end_of_try == end => earlier.of_unknown_outcome(),
@@ -64,7 +68,6 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Outcome;
 
     fn error(outcome: Outcome) -> BackendError {
         BackendError::transient("test", outcome, "it failed", "for a test")
@@ -81,6 +84,17 @@ mod tests {
             let ask = || std::future::ready(Err::<(), _>(error(outcomes.next().expect("endless"))));
             let failed = within(Duration::from_secs(1), "test", ask).await;
             assert_eq!(failed.expect_err("it fails").outcome(), told, "{first:?}, {others:?} …");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn c15_a_refusal_of_a_later_try_hides_no_unknown_outcome() {
+        for first in [Outcome::Unknown, Outcome::NotApplied] {
+            let mut answers =
+                [error(first), BackendError::refusal("test", "no rights")].into_iter();
+            let ask = || std::future::ready(Err::<(), _>(answers.next().expect("two tries")));
+            let refused = within(Duration::from_secs(1), "test", ask).await.expect_err("it fails");
+            assert_eq!((refused.outcome(), refused.is_transient()), (first, false), "{refused}");
         }
     }
 
