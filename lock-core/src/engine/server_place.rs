@@ -81,11 +81,15 @@ impl ServerPlace {
     ///
     /// A hold that allows others beside it must be granted after its acquisition began. Otherwise another may have been
     /// granted between the two, with a greater token (C22).
+    ///
+    /// A request in flight must not ask for a longer hold, which would delay the others if its new holder dies (L1).
     pub(crate) fn suits(&self, new: &ServerPlace) -> bool {
         let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
         let is_in_order =
             self.claim.kind == Kind::Exclusive || self.not_granted_at >= new.not_granted_at;
-        sort(&self.claim) == sort(&new.claim) && is_in_order
+        let is_longer = |request: &Request| request.claim.ttl > new.claim.ttl;
+        let lasts_longer = self.request.as_ref().is_some_and(is_longer);
+        sort(&self.claim) == sort(&new.claim) && is_in_order && !lasts_longer
     }
 
     /// Returns the same place, for the acquisition that made `claim`.
@@ -207,6 +211,23 @@ mod tests {
     use crate::memory::MemoryBackend;
     use crate::model::LockRequest;
     use crate::{LockClient, SystemClock};
+
+    /// L1: a request in flight may be granted for its own TTL.
+    #[tokio::test]
+    async fn l1_a_request_in_flight_gives_no_longer_hold() {
+        let backend: Arc<dyn DistributedLock> = Arc::new(MemoryBackend::new());
+        let shared = Shared::new(backend.clone(), ClientOptions::new());
+        let place = |seconds| {
+            let ttl = Duration::from_secs(seconds);
+            let claim = LockRequest::new("a").ttl(ttl).claim().expect("a claim");
+            let owned = shared.own(claim.name.clone(), claim.owner, ttl);
+            ServerPlace::new(claim, owned)
+        };
+        let mut first = place(60);
+        assert!(first.suits(&place(5)), "nothing was asked for");
+        first.ask(&backend, &SystemClock, true);
+        assert!(!first.suits(&place(5)) && first.suits(&place(60)));
+    }
 
     /// C28: a head that leaves after it read its message leaves no "busy" for the next head to wait on.
     #[tokio::test]
