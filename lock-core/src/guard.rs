@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::backend::Recording;
 use crate::engine::{
-    Acquired, Hold, JointHolder, LostSignal, OwnedClaim, Shared, Succession, while_held,
+    Acquired, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
+    while_held,
 };
 use crate::model::{
     BackendError, FencingToken, Kind, LockError, LockName, LostReason, Moment, Occurrence, Record,
@@ -219,8 +220,10 @@ impl LockGuard {
     /// that. If this is dropped or fails, the hold is released at once.
     pub(crate) async fn keep_out(&self, span: Ttl) -> Result<(), LockError> {
         let ttl = self.hold.lease().asked;
-        if span > ttl {
-            self.shared.extend_hold(&self.hold, span).await?;
+        // The server counts from before its answer.
+        let kept = (span.as_duration() + LONGEST_TRY).min(Ttl::MAX.as_duration());
+        if self.hold.remaining() < kept {
+            self.shared.extend_hold(&self.hold, Ttl::new(kept)?).await?;
         }
         self.hold.keep_out(span, ttl);
         self.shared.renewer.look_at(&self.hold);

@@ -42,6 +42,7 @@ pub(crate) use self::joint_holds::JointHolder;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
 pub(crate) use self::renewer::Registration;
+pub(crate) use self::retry::LONGEST_TRY;
 pub(crate) use self::several::acquire_free;
 pub(crate) use self::shared::{Acquired, Shared};
 pub(crate) use self::succession::{Succession, is_worth_passing};

@@ -13,7 +13,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Longest time of one try, however long the limit.
-const LONGEST_TRY: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_TRY: Duration = Duration::from_secs(1);
 
 /// Returns the pause before try `tries + 1`: exponential, with full jitter over its upper half, so that clients that
 /// failed together do not return together.

@@ -101,7 +101,7 @@ async fn c41_a_claim_that_is_unresolved_is_withdrawn_and_keeps_others_out() {
 async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
     // Lifetime; the earliest time after which others may get in, and the latest delay after it.
     for (lived, least, most) in [
-        (Duration::ZERO, SPAN, SPAN + SECOND),
+        (Duration::ZERO, SPAN, SPAN + 2 * SECOND),
         (SPAN / 2, SPAN, SPAN + 31 * SECOND),
         (3 * SPAN, 3 * SPAN + 10 * SECOND, 3 * SPAN + 31 * SECOND),
     ] {
@@ -116,6 +116,22 @@ async fn c41_a_crash_keeps_others_out_for_the_longer_of_span_and_ttl() {
         until_free(&other).await;
         let kept = began.elapsed();
         assert!(kept >= least && kept <= most, "{kept:?} after it lived for {lived:?}");
+    }
+}
+
+/// C41: a slow answer shortens no span, also after a crash.
+#[tokio::test(start_paused = true)]
+async fn c41_a_crash_after_a_slow_answer_keeps_others_out_for_the_span() {
+    for (slow, ttl) in [(Operation::Acquire, SPAN), (Operation::Extend, 30 * SECOND)] {
+        let (client, faulty, other) = faulty_client();
+        faulty.once(slow, Fault::Late(SECOND * 9 / 10));
+        let guard = client.once("job").at_least(SPAN).ttl(ttl).begin().await;
+        let (began, _guard) = (Instant::now(), guard.expect("an answer").ran().expect("free"));
+        for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
+            faulty.always(operation, Fault::Silence);
+        }
+        until_free(&other).await;
+        assert!(began.elapsed() >= SPAN, "{:?} after a slow {slow:?}", began.elapsed());
     }
 }
 
