@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use lock_core::{
-    ClientOptions, DistributedLock, Lease, LockAdmin, LockClient, LockName, LockRequest,
+    ClientOptions, DistributedLock, Lease, LockAdmin, LockClient, LockGuard, LockName, LockRequest,
     MemoryBackend,
 };
 use lock_testkit::{Fault, Faulty, Operation};
@@ -164,6 +164,27 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
         sleep(SECOND / 10).await;
         assert!(next.is_held() && is_held(&store), "the later hold was ended");
         let _ = next.detach().expect("held");
+    }
+}
+
+/// C10, S5: a lease that a lost guard is giving back is not attached, or it is not given back.
+#[tokio::test(start_paused = true)]
+async fn c10_a_lease_that_is_given_back_is_not_attached() {
+    let (client, faulty, store) = faulty_client();
+    for _ in 0..3 {
+        let request = LockRequest::new("a").ttl(10 * SECOND);
+        let lease = client.acquire(request).await.expect("a free lock").detach().expect("held");
+        let lost = client.attach(lease.clone()).await.expect("held");
+        faulty.always(Operation::Extend, Fault::SilenceAfter);
+        lost.lost().await;
+        faulty.heal();
+        drop(lost);
+        let next = client.attach(lease).await;
+        sleep(SECOND / 10).await;
+        assert_eq!(next.as_ref().is_ok_and(LockGuard::is_held), is_held(&store), "{next:?}");
+        if let Ok(next) = next {
+            next.release().await.expect("held to the end");
+        }
     }
 }
 

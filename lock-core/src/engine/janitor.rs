@@ -11,6 +11,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::containment::contained;
+use super::renewer::Renewer;
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
@@ -41,6 +42,7 @@ const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
+    renewer: Arc<Renewer>,
     telemetry: Arc<Telemetry>,
     lanes: Mutex<Lanes>,
     arrived: Notify,
@@ -159,9 +161,14 @@ impl Drop for Attended<'_> {
 }
 
 impl Janitor {
-    pub(crate) fn new(backend: Arc<dyn DistributedLock>, telemetry: Arc<Telemetry>) -> Self {
+    pub(crate) fn new(
+        backend: Arc<dyn DistributedLock>,
+        renewer: Arc<Renewer>,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
         Self {
             backend,
+            renewer,
             telemetry,
             lanes: Mutex::default(),
             arrived: Notify::new(),
@@ -189,6 +196,13 @@ impl Janitor {
         let counted = Counted(self.unfinished.clone());
         self.lanes().push(name, Cleanup { remains, owner, until, at_least }, counted);
         self.wake();
+    }
+
+    /// Returns true if the claim of `owner` is given back, or will be.
+    pub(crate) fn has(&self, name: &LockName, owner: OwnerId) -> bool {
+        let lanes = self.lanes();
+        let lane = lanes.by_lock.get(name);
+        lane.is_some_and(|lane| lane.iter().any(|(cleanup, _)| cleanup.owner == owner))
     }
 
     /// Wakes all workers: the task's runtime may not be driven, and then a shutdown works beside it.
@@ -261,15 +275,18 @@ impl Janitor {
     /// Works on a lane until it is empty.
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
-            let next = self.lanes().next(&lane.name);
-            if let Some(cleanups) = &next {
-                match self.carry_out(&lane.name, cleanups).await {
+            let mut next = self.lanes().next(&lane.name).unwrap_or_default();
+            let done = next.len().max(1);
+            // S5: a later guard has the lease of these.
+            next.retain(|cleanup| !self.renewer.holds(cleanup.owner));
+            if !next.is_empty() {
+                match self.carry_out(&lane.name, &next).await {
                     Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
                     Ok(None) => {}
                     Err(error) => self.telemetry.not_given_back(&lane.name, &error),
                 }
             }
-            lane.is_empty = self.lanes().finish(&lane.name, next.map_or(1, |done| done.len()));
+            lane.is_empty = self.lanes().finish(&lane.name, done);
         }
     }
 

@@ -15,7 +15,7 @@ use super::containment::contained;
 use super::hold::{Duty, Hold};
 use super::schedule::Schedule;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LockName, LostReason, Moment, Renewal, Renewals};
+use crate::model::{BackendError, Clock, LockName, LostReason, Moment, OwnerId, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -103,7 +103,7 @@ impl Renewer {
         let now = hold.began;
         let due = duty_within(&hold, now);
         let mut registry = self.registry();
-        if registry.holds.of(hold.owner).is_some_and(|held| held.lost_reason().is_none()) {
+        if registry.has(hold.owner) {
             return Err(AlreadyRegistered);
         }
         registry.holds.put(hold.clone(), now.after(due));
@@ -120,6 +120,11 @@ impl Renewer {
     /// Returns true if a lock is held. It scans all holds, so it is not for fast paths.
     pub(crate) fn has(&self, name: &LockName) -> bool {
         self.registry().holds.holds().any(|hold| hold.is_of(name) && hold.lost_reason().is_none())
+    }
+
+    /// Returns true if the lease of `owner` is held.
+    pub(crate) fn holds(&self, owner: OwnerId) -> bool {
+        self.registry().has(owner)
     }
 
     /// Looks at a changed hold again.
@@ -339,6 +344,12 @@ async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
         // C8: the backend saw that the hold is over.
         reason = watch => hold.end(reason),
         () = hold.ended_by_someone() => {}
+    }
+}
+
+impl Registry {
+    fn has(&self, owner: OwnerId) -> bool {
+        self.holds.of(owner).is_some_and(|hold| hold.lost_reason().is_none())
     }
 }
 

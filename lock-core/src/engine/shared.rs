@@ -68,7 +68,7 @@ impl Shared {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
         let renewer = Arc::new(Renewer::new(backend.clone(), options.clock.clone()));
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
-        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
+        let janitor = Arc::new(Janitor::new(backend.clone(), renewer.clone(), telemetry.clone()));
         let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
@@ -238,7 +238,12 @@ impl Shared {
             false => ClaimState::Held,
         };
         let hold = self.hold(lease)?;
-        let claim = self.own(name, owner, ttl.as_duration()).in_state(state);
+        let claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
+        if self.janitor.has(&name, owner) {
+            // S5: an earlier guard of the lease gives it back.
+            let _ = self.drop_hold(&hold);
+            return Err(LockError::Lost { name, reason: LostReason::Released, source: None });
+        }
         Ok(Acquired { hold, claim, succession: None })
     }
 
