@@ -46,6 +46,12 @@ impl Store {
         self.locks.acquire("a").await.expect("its turn comes")
     }
 
+    /// Fails if another client cannot acquire the lock.
+    async fn is_free(&self) {
+        let free = LockClient::new(self.memory.clone()).try_acquire("a").await;
+        assert!(free.expect("an answer").is_some(), "the lock is still held");
+    }
+
     fn grants_asked(&self) -> usize {
         self.faulty.calls(Operation::Acquire)
     }
@@ -361,4 +367,32 @@ async fn c20_a_shutdown_gives_back_a_hold_that_was_passed_and_not_taken() {
     locks.shutdown().await;
     let free = LockClient::new(store).try_acquire("a").await.expect("an answer");
     assert!(free.is_some(), "the lock is still held");
+}
+
+/// C20: a shutdown also gives back a hold whose tokens are on their way to a waiter that nobody polls.
+#[tokio::test(start_paused = true)]
+async fn c20_a_shutdown_gives_back_a_hold_that_is_passed_later() {
+    let store = Store::new();
+    let first = store.hold().await;
+    let mut unpolled: Waiting<'_> = Box::pin(store.locks.acquire("a"));
+    assert!((&mut unpolled).now_or_never().is_none(), "it waits");
+    std::thread::sleep(Duration::from_millis(1));
+    store.faulty.once(Operation::Release, Fault::Late(SECOND / 2));
+    let (released, ()) = tokio::join!(first.release(), store.locks.shutdown());
+    released.expect("held to the end");
+    store.is_free().await;
+}
+
+/// C20: a shutdown also withdraws a request that a head passes to a waiter that nobody polls.
+#[tokio::test(start_paused = true)]
+async fn c20_a_shutdown_withdraws_a_request_that_is_passed_later() {
+    let store = Store::new();
+    store.faulty.once(Operation::Acquire, Fault::Late(SECOND / 2));
+    let mut head: Waiting<'_> = Box::pin(store.locks.acquire("a"));
+    let mut unpolled: Waiting<'_> = Box::pin(store.locks.acquire("a"));
+    assert!((&mut head).now_or_never().is_none(), "it asks");
+    assert!((&mut unpolled).now_or_never().is_none(), "it waits");
+    let (closed, ()) = tokio::join!(head, store.locks.shutdown());
+    assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
+    store.is_free().await;
 }

@@ -250,6 +250,7 @@ impl Drop for Head<'_> {
             let fresh = Claim { owner: place.claim.owner.drawn_anew(), ..place.claim.clone() };
             let fresh = new_place(shared, fresh);
             turn.leave(Passed::Place(std::mem::replace(place, fresh)));
+            shared.passed_on();
         }
     }
 }

@@ -38,6 +38,7 @@ mod work;
 pub(crate) use self::acquisition::Acquisition;
 pub(crate) use self::hold::Hold;
 pub use self::hold::LostSignal;
+pub(crate) use self::janitor::InFlight;
 pub(crate) use self::joint_holds::JointHolder;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;

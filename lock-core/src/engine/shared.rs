@@ -322,6 +322,14 @@ impl Shared {
         self.renewer.unregister(hold)
     }
 
+    /// Gives back what was just passed on in this client, if the client is shut down: the shutdown may have looked
+    /// before.
+    pub(crate) fn passed_on(&self) {
+        if self.is_closed() {
+            self.local_queue.give_back();
+        }
+    }
+
     /// Returns a claim that cleans up after itself.
     pub(crate) fn own(&self, name: LockName, owner: OwnerId, kept_for: Duration) -> OwnedClaim {
         OwnedClaim::new(self.janitor.clone(), name, owner, kept_for)
@@ -336,6 +344,8 @@ impl Shared {
             hold.end(LostReason::Shutdown);
             let lease = hold.lease();
             let remains = match lost_before {
+                // C47: its guard is just giving it back or passing it on.
+                Some(LostReason::Released) => continue,
                 // The guard of the hold may live on, and nobody else would refuse a late request.
                 _ if lease.unresolved => Remains::Claim,
                 Some(LostReason::Evicted) => continue,

@@ -2,7 +2,7 @@
 
 use super::LockGuard;
 use crate::backend::{Release, Reservation, Reserved, TokenRange};
-use crate::engine::{OwnedClaim, Registration, Succession, is_worth_passing};
+use crate::engine::{InFlight, OwnedClaim, Registration, Succession, is_worth_passing};
 use crate::model::{Lease, LockError, LostReason};
 
 impl LockGuard {
@@ -38,12 +38,13 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         // A known loss needs no answer of the server: the drop cleans up.
         self.hold.error_if_lost()?;
+        let in_flight = self.shared.janitor.begin();
         if !self.is_last() || self.pass_on() {
             return Ok(());
         }
         let (shared, hold) = (self.shared.clone(), self.hold.clone());
         let reservation = self.reservation();
-        match self.end(reservation).await {
+        match self.end(reservation, in_flight).await {
             // Once the lease has expired, "not held" may be a normal end.
             Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
                 Err(hold.lost_error(LostReason::Evicted))
@@ -67,14 +68,19 @@ impl LockGuard {
     /// If the future is dropped, the janitor releases the lock.
     pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
         self.error_unless_last()?;
-        self.end(None).await
+        let in_flight = self.shared.janitor.begin();
+        self.end(None, in_flight).await
     }
 
     /// Ends the hold on the server, or passes it on under tokens that the server reserves.
-    async fn end(self, reservation: Option<Reservation>) -> Result<Release, LockError> {
-        // A shutdown waits until this value is dropped. `guard` is dropped before it, so the janitor has counted
-        // the remains of the guard by then.
-        let _in_flight = self.shared.janitor.begin();
+    ///
+    /// A shutdown waits until `_in_flight` is dropped. `guard` is dropped before it, so the janitor has counted the
+    /// remains of the guard by then.
+    async fn end(
+        self,
+        reservation: Option<Reservation>,
+        _in_flight: InFlight,
+    ) -> Result<Release, LockError> {
         let mut guard = self;
         if guard.stop_holding().is_superseded() {
             return Ok(Release::NotHeld);
@@ -126,6 +132,7 @@ impl LockGuard {
             return superseded;
         };
         self.claim = succession.pass(self.hold.lease(), claim).err();
+        self.shared.passed_on();
         self.claim.is_none()
     }
 
@@ -133,6 +140,7 @@ impl LockGuard {
     fn pass_under(&mut self, tokens: TokenRange, yielded: bool) {
         if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
             self.claim = succession.reserved(tokens, yielded).pass(self.hold.lease(), claim).err();
+            self.shared.passed_on();
         }
     }
 
@@ -220,5 +228,24 @@ impl Drop for LockGuard {
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LockClient, MemoryBackend};
+
+    /// C47: a release beside a shutdown ends its own hold: otherwise it would be told a loss.
+    #[tokio::test]
+    async fn c47_a_shutdown_leaves_a_release_to_its_guard() {
+        let store = MemoryBackend::new();
+        let client = LockClient::new(store.clone());
+        let guard = client.acquire("a").await.expect("a free lock");
+        // The release has begun on another thread.
+        guard.hold.end(LostReason::Released);
+        client.shutdown().await;
+        let held = LockClient::new(store).try_acquire("a").await.expect("an answer");
+        assert!(held.is_none(), "the shutdown gave it back");
     }
 }
