@@ -6,7 +6,7 @@ use lock_testkit::LeaseExt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::join_all;
+use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::{self, StreamExt};
 use leasehold::core::OwnerId;
 use leasehold::core::backend::{Extension, Renewal};
@@ -130,6 +130,34 @@ async fn a_client_ends_no_lease_that_it_handed_on() {
     let text = lease.export();
     let guard = importer.attach(Lease::import(&text).expect("its own text")).await.expect("held");
     assert!(timeout(11 * SECOND, guard.lost()).await.is_err(), "ended by the first client");
+    released(guard).await;
+}
+
+/// S5: a hold that came from a place of a longer TTL is on the session of that TTL. The client that attaches it moves it,
+/// so the first client ends no hold of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s5_a_lease_on_a_longer_session_is_handed_on() {
+    let server = one_member().await;
+    let (holder, exporter) = (client(&server.url()).await, client(&server.url()).await);
+    let (importer, name) = (client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let first = queued(&exporter, &holder, patient(&name).ttl(14 * SECOND), &name).await;
+    let session = lease_of(server, &claims(server, &name).pop().expect("a place"));
+    let (next, request) = (exporter.clone(), patient(&name).ttl(6 * SECOND));
+    let mut next = Box::pin(async move { next.acquire(request).await });
+    assert!((&mut next).now_or_never().is_none(), "it waits behind the first");
+    first.abort();
+    let waiting = tokio::spawn(next);
+    released(guard).await;
+    let guard = served(waiting).await;
+    guard.extend(6 * SECOND).await.expect("held");
+    let key = claims(server, &name).pop().expect("a hold");
+    assert_eq!(lease_of(server, &key), session, "the place was passed on");
+    let text = guard.detach().expect("held").export();
+    let guard = importer.attach(Lease::import(&text).expect("its own text")).await.expect("held");
+    assert_ne!(lease_of(server, &key), session);
+    // Past the end of the hold as the first client knows it.
+    assert!(timeout(20 * SECOND, guard.lost()).await.is_err(), "ended by the first client");
     released(guard).await;
 }
 

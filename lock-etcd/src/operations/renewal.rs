@@ -138,9 +138,12 @@ impl EtcdBackend {
         is_claimed: bool,
         session: &Arc<Session>,
     ) -> Result<bool, BackendError> {
-        let stays = seen.lease == session.id() || self.outlasts(owner, seen.lease, session).await;
+        let stays = seen.lease == session.id() || self.outlasts(owner, seen.lease, session);
         if !is_claimed || !stays {
-            let to = if stays { seen.lease } else { session.id() };
+            let to = match stays {
+                true => seen.lease,
+                false => self.move_from(owner, seen.lease, session).await?,
+            };
             let txn = match is_claimed {
                 true => requests::reattach(seen, to),
                 false => requests::claim(seen, to),
@@ -162,15 +165,27 @@ impl EtcdBackend {
 }
 
 impl EtcdBackend {
-    /// Returns true if the lease of a key lasts longer than its session would after a renewal: then the key stays
-    /// (C10). It may be the lease of another client that made the hold last longer (C41), or of an extension that
-    /// overtook this one.
-    async fn outlasts(&self, owner: OwnerId, lease: i64, session: &Session) -> bool {
-        let left = match self.claims.left_on(owner, lease) {
-            Some(left) => Some(left),
-            None => self.left(lease).await,
+    /// Returns true if a key is on a session of this client that lasts longer than its session would after a renewal: it
+    /// stays there (C10). An extension may have overtaken this one.
+    fn outlasts(&self, owner: OwnerId, lease: i64, session: &Session) -> bool {
+        self.claims.left_on(owner, lease).is_some_and(|left| left > session.ttl())
+    }
+
+    /// Returns the session to which a key moves from this lease. It is of another client, which deletes the key at the
+    /// end of its own claim, if the key has not moved. A lease that lasts longer is replaced by a session that lasts as
+    /// long (C10, C41).
+    async fn move_from(
+        &self,
+        owner: OwnerId,
+        lease: i64,
+        session: &Arc<Session>,
+    ) -> Result<i64, BackendError> {
+        let Some(left) = self.left(lease).await.filter(|left| *left > session.ttl()) else {
+            return Ok(session.id());
         };
-        left.is_some_and(|left| left > session.ttl())
+        let longer = self.claims.goes_to_a_longer(owner, left);
+        longer.last_for(left).await?;
+        Ok(longer.id())
     }
 }
 

@@ -100,6 +100,14 @@ impl Claims {
         Ok(Some(session))
     }
 
+    /// Notes that the key of a hold goes to a separate session, which lasts for `span`; returns the session.
+    pub(crate) fn goes_to_a_longer(&self, owner: OwnerId, span: Duration) -> Arc<Session> {
+        let mut known = self.known();
+        let session = known.sessions.separate(&self.server, span);
+        known.claims.get_mut(&owner).into_iter().for_each(|claimed| claimed.goes_to(&session));
+        session
+    }
+
     /// Returns the key of a claim.
     pub(crate) fn key(&self, owner: OwnerId) -> Option<Arc<str>> {
         self.known().claims.get(&owner).map(|claimed| claimed.key.clone())

@@ -47,13 +47,18 @@ impl SessionPool {
         let seconds = whole_seconds(ttl.as_duration() + MARGIN);
         let is_longer = on.ttl().as_secs() < seconds.unsigned_abs();
         if is_longer && is_hold {
-            let longer = Session::new(server.clone(), seconds);
-            self.unrenewed.push(longer.clone());
-            return longer;
+            return self.separate(server, ttl.as_duration() + MARGIN);
         }
         // The lease may still be in request, with an unknown end.
         let outlasts = !on.is_open() || on.left(now) >= whole(ttl);
         if outlasts && !is_longer { on.clone() } else { self.for_ttl(server, ttl) }
+    }
+
+    /// Returns a new session that nobody renews.
+    pub(crate) fn separate(&mut self, server: &Arc<Server>, span: Duration) -> Arc<Session> {
+        let session = Session::new(server.clone(), whole_seconds(span));
+        self.unrenewed.push(session.clone());
+        session
     }
 
     /// Returns the sessions that are renewed.
