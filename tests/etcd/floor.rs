@@ -12,7 +12,7 @@ use leasehold::{Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
 use tokio::time::sleep;
 
-use crate::support::{client, held, patient, released, shown};
+use crate::support::{client, held, patient, queued, released, served, shown};
 
 const FLOOR: &str = "leasehold/floor";
 
@@ -74,6 +74,25 @@ async fn c22_no_grant_is_made_under_a_floor_that_has_changed() {
     let lost = tokio::time::timeout(Duration::from_secs(9), guard.lost()).await;
     assert!(lost.is_err(), "its hold was made under the earlier floor");
     released(guard).await;
+}
+
+/// C16, S8: a claim that waits while the floor is removed has the token of the floor of its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_waiter_gets_a_hold_when_the_floor_is_removed() {
+    let server = EtcdServer::start().await;
+    let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
+    for (name, request) in [("a", patient("a")), ("b", patient("b").permits(1, 1))] {
+        let guard = holder.acquire(request.clone()).await.expect("a free lock");
+        let waiting = queued(&waiter, &holder, request, name).await;
+        server.ctl(&["del", FLOOR]);
+        let before = guard.token();
+        released(guard).await;
+        let next = served(waiting).await;
+        assert!(next.token() > before);
+        let lost = tokio::time::timeout(Duration::from_secs(2), next.lost()).await;
+        assert!(lost.is_err(), "{name}: {lost:?}");
+        released(next).await;
+    }
 }
 
 /// A service that returns from another store finds the floor unchanged.

@@ -161,7 +161,7 @@ impl EtcdBackend {
     ) -> Result<Grant, BackendError> {
         self.waiters.forget(this.claim.owner);
         self.claims.granted(this.claim.owner, &this.keys.own, revision);
-        let token = this.floor.token(revision)?;
+        let token = self.floors.token(revision)?;
         Ok(Grant::new(token, this.session.left(this.asked)).with_slots(slots))
     }
 
@@ -233,7 +233,7 @@ impl EtcdBackend {
             keys: this.keys.clone(),
             kind: this.claim.kind,
             revision: own.revision,
-            token: this.floor.token(own.revision)?,
+            token: self.floors.token(own.revision)?,
             session: this.session.clone(),
             // C49: claims of our clients have a lease.
             behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
@@ -301,7 +301,7 @@ impl EtcdBackend {
             return Err(ended());
         }
         self.claims.granted(owner, key, own.revision);
-        let grant = Grant::new(this.floor.token(own.revision)?, session.left(this.asked));
+        let grant = Grant::new(self.floors.token(own.revision)?, session.left(this.asked));
         Ok(Attempt::Granted(grant.with_slots(own.slots().clone())))
     }
 }

@@ -15,10 +15,9 @@ use lock_core::{
 use crate::layout::stored_claim::StoredClaim;
 use crate::operations::backend::EtcdBackend;
 use crate::operations::doctor;
-use crate::protocol::floor::Floor;
+use crate::protocol::floor::Floors;
 use crate::protocol::requests;
 use crate::protocol::standing::holders;
-use crate::wire::error::unreadable;
 
 /// Number of keys that one request of a listing reads: an answer stays far below its limit of 4 MiB.
 const PAGE: i64 = 1000;
@@ -29,8 +28,7 @@ const AT_ONCE: usize = 64;
 /// Remaining times of leases without a renewal, and the floor of tokens at that time.
 pub(crate) struct Left {
     leases: HashMap<i64, Option<Duration>>,
-    /// `None` if nobody holds.
-    floor: Option<Floor>,
+    floors: Arc<Floors>,
 }
 
 #[async_trait]
@@ -128,15 +126,14 @@ impl EtcdBackend {
         claims: impl IntoIterator<Item = &StoredClaim>,
     ) -> Result<Left, BackendError> {
         let leases: HashSet<i64> = claims.into_iter().map(|claim| claim.lease).collect();
-        // The floor is read after the claims. If another client raises it in between, a shown token is too great, but
-        // never too small.
-        let floor = match leases.is_empty() {
-            true => None,
-            false => Some(self.floors.observed().await?),
-        };
+        // The floor is read after the claims. If this client knows no floor of their time, a shown token is too great,
+        // but never too small.
+        if !leases.is_empty() {
+            self.floors.observed().await?;
+        }
         let left = |lease| async move { (lease, self.left(lease).await) };
         let leases = stream::iter(leases).map(left).buffer_unordered(AT_ONCE).collect().await;
-        Ok(Left { leases, floor })
+        Ok(Left { leases, floors: self.floors.clone() })
     }
 
     /// Reads the longest time for which the server keeps a lease without a renewal; `None` if the server does not
@@ -182,9 +179,8 @@ impl Left {
     pub(crate) fn holder(&self, entry: &StoredClaim) -> Result<Holder, BackendError> {
         let left = self.leases.get(&entry.lease).copied().flatten();
         let Some(owner) = entry.value.owner else { return Ok(Holder::foreign(left)) };
-        let floor = self.floor.ok_or_else(|| unreadable("the floor of tokens"))?;
         let (left, value) = (left.unwrap_or(Duration::ZERO), entry.value.clone());
-        let mut holder = Holder::ours(owner, floor.token(entry.revision)?, left, value.label);
+        let mut holder = Holder::ours(owner, self.floors.token(entry.revision)?, left, value.label);
         // C45: the holder's clock, since etcd tells no wall time.
         holder.since = value.since;
         Ok(holder.of_kind(value.kind, value.slots))

@@ -96,6 +96,17 @@ impl Floors {
         Ok(floor)
     }
 
+    /// Returns the first token of the claim that was made in this revision, from the floor of that time. So a claim has
+    /// one token, whichever floor was written since.
+    ///
+    /// A client that knows no floor of that time counts from the first that it knows. Such a token is below the floor,
+    /// and above all tokens that were granted before the claim.
+    pub(crate) fn token(&self, revision: i64) -> Result<FencingToken, BackendError> {
+        let seen = self.seen.lock();
+        let of_that_time = seen.iter().rev().find(|floor| floor.written < revision);
+        of_that_time.or(seen.first()).ok_or_else(not_written)?.token(revision)
+    }
+
     /// Returns the revision of the claim with this token; `None` if the token is not of this store.
     pub(crate) fn revision(&self, token: FencingToken) -> Option<i64> {
         let floor = self.of(token)?;
@@ -215,8 +226,7 @@ impl Floor {
         token.ok_or_else(|| unreadable("a revision that makes no token"))
     }
 
-    /// Returns the token of a claim. A claim older than the floor has a token below the floor, and above all
-    /// tokens granted before the claim.
+    /// Returns the token of a claim: below the floor, if the claim is older.
     fn at(self, revision: i64) -> Option<u64> {
         let claims = revision.checked_sub(self.revision)?;
         self.time.checked_add_signed(claims.checked_mul(TOKENS.into())?)
@@ -290,6 +300,24 @@ mod tests {
         }
         assert_eq!((floors.revision(early), floors.revision(late)), (Some(38), Some(91)));
         assert!(floors.note(floor(4_000, 100)).is_err(), "it has fallen");
+    }
+
+    /// C16: a claim that waits while the floor rises has one token.
+    #[test]
+    fn c22_a_claim_has_the_token_of_the_floor_of_its_time() {
+        let floors = floors();
+        let (early, late) = (floor(1_000, 6), floor(9_000, 50));
+        floors.note(early).expect("the first");
+        floors.note(late).expect("it rises");
+        let token = |revision| floors.token(revision).expect("a token");
+        assert_eq!(
+            (token(38), token(51)),
+            (early.token(38).expect("a token"), early.token(51).expect("a token"))
+        );
+        assert_eq!(token(52), late.token(52).expect("a token"));
+        for revision in [8, 38, 50, 51, 52, 53] {
+            assert_eq!(floors.revision(token(revision)), Some(revision));
+        }
     }
 
     #[test]
