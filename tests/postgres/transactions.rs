@@ -16,7 +16,9 @@ use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::{sleep, timeout};
 
 use crate::server::number;
-use crate::support::{LIMIT, client, fresh_name, patient, released, turn, until_free};
+use crate::support::{
+    LIMIT, client, fresh_name, patient, queued, released, served, turn, until_free,
+};
 
 async fn connection(server: &PostgresServer) -> PgConnection {
     PgConnection::connect(&server.url()).await.expect("a connection")
@@ -285,4 +287,22 @@ async fn a_migration_waits_for_no_transaction() {
     busy.execute(withdraw).await.expect("withdrawn");
     lock.migrate().await.expect("nothing to wait for");
     busy.commit().await.expect("committed");
+}
+
+/// C16, C47: a release that fails after its commit, by a time-out or a cancel, is no loss.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c47_a_release_that_fails_after_its_commit_is_no_loss() {
+    // The procedure calls this function between its commits.
+    const FAILS: &str = "CREATE OR REPLACE FUNCTION leasehold.locks_v1_is_surely_committed(since timestamptz) \
+        RETURNS boolean LANGUAGE plpgsql AS \
+        $$ BEGIN RAISE EXCEPTION 'canceling statement' USING ERRCODE = '57014'; END $$";
+    let server = PostgresServer::start().await;
+    let (holder, waiter, name) =
+        (client(&server.url()).await, client(&server.url()).await, fresh_name());
+    let guard = holder.acquire(patient(&name)).await.expect("a free lock");
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    server.psql(FAILS);
+    released(guard).await;
+    released(served(waiting).await).await;
+    assert!(server.log().contains("canceling statement"), "{}", server.log());
 }

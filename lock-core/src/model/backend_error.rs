@@ -161,8 +161,8 @@ impl BackendError {
         }
     }
 
-    /// Marks the outcome as unknown, since earlier tries of the request may have been carried out (C15).
-    pub(crate) fn of_unknown_outcome(self) -> Self {
+    /// Marks the outcome as unknown, since the request, or an earlier try of it, may have been carried out (C15).
+    pub fn of_unknown_outcome(self) -> Self {
         Self { outcome: Outcome::Unknown, ..self }
     }
 

@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 use super::answers;
 use super::listener::Listener;
 use super::presence::{Presence, Session};
-use crate::error::{BACKEND, not_connected};
+use crate::error::{BACKEND, RequestError, not_connected};
 use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
@@ -153,13 +153,19 @@ impl PostgresBackend {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Release, BackendError> {
-        let names = &self.server.names;
-        let call = match self.server.is_direct() {
+        let (names, is_direct) = (&self.server.names, self.server.is_direct());
+        let call = match is_direct {
             true => Call::of_procedure(&names.function("release_and_tell")),
             false => Call::of_columns(RELEASED_AND_TOLD, &names.function("release")),
         };
         let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
-        released(&self.server.row(&call, RELEASE).await?)
+        let rows = self.server.connections.call(&call).await.map_err(|error| {
+            // C15: an error of the procedure after its commit undoes nothing.
+            let may_be_done = is_direct && matches!(error, RequestError::Execute(_));
+            let error = self.server.failed(error);
+            if may_be_done { error.of_unknown_outcome() } else { error }
+        });
+        released(&reply::only(rows?, RELEASE)?)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Result<Vec<Extension>, BackendError> {
