@@ -377,7 +377,7 @@ async fn c20_a_shutdown_gives_back_a_hold_that_is_passed_later() {
     let mut unpolled: Waiting<'_> = Box::pin(store.locks.acquire("a"));
     assert!((&mut unpolled).now_or_never().is_none(), "it waits");
     std::thread::sleep(Duration::from_millis(1));
-    store.faulty.once(Operation::Release, Fault::Late(SECOND / 2));
+    store.faulty.once(Operation::Release, Fault::Late(SECOND / 200));
     let (released, ()) = tokio::join!(first.release(), store.locks.shutdown());
     released.expect("held to the end");
     store.is_free().await;
