@@ -161,6 +161,21 @@ async fn s5_a_lease_on_a_longer_session_is_handed_on() {
     released(guard).await;
 }
 
+/// C41: a hold that keeps others out for a span does so too after another client had it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c41_a_span_outlasts_an_attachment() {
+    let server = one_member().await;
+    let (one, other) = (client(&server.url()).await, client(&server.url()).await);
+    let name = fresh_name();
+    let begun = one.once(&name).at_least(MINUTE).ttl(6 * SECOND).begin().await;
+    let text = begun.expect("an answer").ran().expect("free").detach().expect("held").export();
+    let guard = other.attach(Lease::import(&text).expect("its own text")).await.expect("held");
+    let _ = guard.detach().expect("held");
+    sleep(10 * SECOND).await;
+    assert_eq!(claims(server, &name).len(), 1, "others are let in early");
+    other.admin().evict(&name).await.expect("an answer");
+}
+
 /// C13, L1: a hold that no client renews ends with its own TTL, even if other holds keep its session alive.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_nobody_renews_ends_although_its_session_goes_on() {

@@ -139,13 +139,18 @@ impl EtcdBackend {
     /// Reads the longest time for which the server keeps a lease without a renewal; `None` if the server does not
     /// report it, or there is no lease.
     pub(crate) async fn left(&self, lease: i64) -> Option<Duration> {
+        self.read_left(lease).await.ok().flatten()
+    }
+
+    /// Does the same; `None` only if there is no lease.
+    pub(crate) async fn read_left(&self, lease: i64) -> Result<Option<Duration>, BackendError> {
         if lease == 0 {
-            return None;
+            return Ok(None);
         }
         let ask = |mut client: Client| async move { client.lease_time_to_live(lease, None).await };
-        let seconds = self.server.request(ask).await.ok()?.ttl();
+        let seconds = self.server.request(ask).await?.ttl();
         // The server reports whole seconds, rounded down. A lost lease has -1 left.
-        Some(Duration::from_secs(seconds.saturating_add(1).max(0).unsigned_abs()))
+        Ok(Some(Duration::from_secs(seconds.saturating_add(1).max(0).unsigned_abs())))
     }
 
     /// Returns all claims whose keys start with `range`, page by page, in the order of their keys.

@@ -180,7 +180,7 @@ impl EtcdBackend {
         lease: i64,
         session: &Arc<Session>,
     ) -> Result<i64, BackendError> {
-        let Some(left) = self.left(lease).await.filter(|left| *left > session.ttl()) else {
+        let Some(left) = self.read_left(lease).await?.filter(|left| *left > session.ttl()) else {
             return Ok(session.id());
         };
         let longer = self.claims.goes_to_a_longer(owner, left);

@@ -100,11 +100,15 @@ impl Claims {
         Ok(Some(session))
     }
 
-    /// Notes that the key of a hold goes to a separate session, which lasts for `span`; returns the session.
+    /// Notes that the key of a hold goes to a separate session, and lasts for `span`; returns the session.
     pub(crate) fn goes_to_a_longer(&self, owner: OwnerId, span: Duration) -> Arc<Session> {
+        let until = SystemClock.now().after(span);
         let mut known = self.known();
         let session = known.sessions.separate(&self.server, span);
-        known.claims.get_mut(&owner).into_iter().for_each(|claimed| claimed.goes_to(&session));
+        if let Some(claimed) = known.claims.get_mut(&owner) {
+            claimed.lasts_until(until);
+            claimed.goes_to(&session);
+        }
         session
     }
 
