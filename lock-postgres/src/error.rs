@@ -34,6 +34,13 @@ pub(crate) fn message_of(error: &RequestError) -> String {
     error.error().as_database_error().map(|error| error.message().to_owned()).unwrap_or_default()
 }
 
+/// Returns true if the server may have ended a procedure by this error after the procedure's own commit: by a time-out, a
+/// cancel, the end of the session, or for want of room.
+pub(crate) fn may_follow_a_commit(error: &RequestError) -> bool {
+    let interrupts = |code: String| ["53", "55", "57"].iter().any(|class| code.starts_with(class));
+    matches!(error, RequestError::Execute(_)) && code_of(error).is_some_and(interrupts)
+}
+
 /// Classifies an error of the driver by what the caller can do about it (C15).
 pub(crate) fn classify(error: RequestError) -> BackendError {
     match error {

@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 use super::answers;
 use super::listener::Listener;
 use super::presence::{Presence, Session};
-use crate::error::{BACKEND, RequestError, not_connected};
+use crate::error::{BACKEND, may_follow_a_commit, not_connected};
 use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
@@ -161,7 +161,7 @@ impl PostgresBackend {
         let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
         let rows = self.server.connections.call(&call).await.map_err(|error| {
             // C15: an error of the procedure after its commit undoes nothing.
-            let may_be_done = is_direct && matches!(error, RequestError::Execute(_));
+            let may_be_done = is_direct && may_follow_a_commit(&error);
             let error = self.server.failed(error);
             if may_be_done { error.of_unknown_outcome() } else { error }
         });
