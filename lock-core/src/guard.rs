@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::backend::Recording;
 use crate::engine::{
     Acquired, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
@@ -222,8 +224,12 @@ impl LockGuard {
         let ttl = self.hold.lease().asked;
         // The server counts from before its answer.
         let kept = (span.as_duration() + LONGEST_TRY).min(Ttl::MAX.as_duration());
-        if self.hold.remaining() < kept {
+        let mut is_kept = self.hold.remaining() >= kept;
+        while !is_kept {
+            let asked = Instant::now();
             self.shared.extend_hold(&self.hold, Ttl::new(kept)?).await?;
+            // A process that stood still reads the answer late.
+            is_kept = asked.elapsed() <= LONGEST_TRY;
         }
         self.hold.keep_out(span, ttl);
         self.shared.renewer.look_at(&self.hold);
