@@ -55,6 +55,11 @@ impl OwnedClaim {
         self.state == ClaimState::Held
     }
 
+    /// Returns true if a request of the claim may come late.
+    pub(crate) fn is_unresolved(&self) -> bool {
+        self.state.is_unresolved()
+    }
+
     /// Notes that the claim asks for this TTL too.
     pub(crate) fn keep_for(&mut self, ttl: Duration) {
         self.kept_for = self.kept_for.max(ttl);

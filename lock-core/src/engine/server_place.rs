@@ -15,7 +15,7 @@ use super::owned_claim::OwnedClaim;
 use crate::backend::{
     Attempt, DistributedLock, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle,
 };
-use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment};
+use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment, Ttl};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
 ///
@@ -31,6 +31,8 @@ pub(crate) struct ServerPlace {
     pub(super) answers: Option<Arc<LineAnswers>>,
     pub(super) claim: Claim,
     pub(super) owned: OwnedClaim,
+    /// The longest TTL of its requests.
+    longest: Option<Ttl>,
     /// A time at which the server had surely not granted the claim yet, the latest that is known.
     not_granted_at: Instant,
 }
@@ -67,8 +69,9 @@ pub(super) struct Answer {
 
 impl ServerPlace {
     pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
-        let (request, busy, channel, answers) = Default::default();
-        Self { request, busy, channel, answers, claim, owned, not_granted_at: Instant::now() }
+        let (request, busy, channel, answers, longest) = Default::default();
+        let not_granted_at = Instant::now();
+        Self { request, busy, channel, answers, claim, owned, longest, not_granted_at }
     }
 
     /// Returns true if nothing has been sent.
@@ -82,13 +85,14 @@ impl ServerPlace {
     /// A hold that allows others beside it must be granted after its acquisition began. Otherwise another may have been
     /// granted between the two, with a greater token (C22).
     ///
-    /// A request in flight must not ask for a longer hold, which would delay the others if its new holder dies (L1).
+    /// No earlier request that may be granted must have asked for a longer hold, which would delay the others if its new
+    /// holder dies (L1).
     pub(crate) fn suits(&self, new: &ServerPlace) -> bool {
         let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
         let is_in_order =
             self.claim.kind == Kind::Exclusive || self.not_granted_at >= new.not_granted_at;
-        let is_longer = |request: &Request| request.claim.ttl > new.claim.ttl;
-        let lasts_longer = self.request.as_ref().is_some_and(is_longer);
+        let may_be_granted = self.request.is_some() || self.owned.is_unresolved();
+        let lasts_longer = may_be_granted && self.longest > Some(new.claim.ttl);
         sort(&self.claim) == sort(&new.claim) && is_in_order && !lasts_longer
     }
 
@@ -118,6 +122,7 @@ impl ServerPlace {
         }
         let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         self.busy = None;
+        self.longest = self.longest.max(Some(self.claim.ttl));
         if self.is_new() {
             self.not_granted_at = sent;
         }
@@ -227,6 +232,8 @@ mod tests {
         assert!(first.suits(&place(5)), "nothing was asked for");
         first.ask(&backend, &SystemClock, true);
         assert!(!first.suits(&place(5)) && first.suits(&place(60)));
+        first.give_up();
+        assert!(!first.suits(&place(5)), "it may come late");
     }
 
     /// C28: a head that leaves after it read its message leaves no "busy" for the next head to wait on.
