@@ -248,7 +248,7 @@ impl LockClient {
     /// [`Lease::import`]. It keeps its token.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] if the hold is over.
+    /// - [`LockError::Lost`] if the hold is over, or an earlier guard of the lease is giving it back.
     /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that attach one
     ///   lease do not notice each other: one may release the hold while the other believes in it. Hand a lease to one
     ///   process only.

@@ -188,6 +188,23 @@ async fn c10_a_lease_that_is_given_back_is_not_attached() {
     }
 }
 
+/// S5: a lost guard gives nothing back if its lease was attached again, and handed on.
+#[tokio::test(start_paused = true)]
+async fn s5_a_lost_guard_leaves_a_lease_alone_that_was_handed_on() {
+    let (client, faulty, store) = faulty_client();
+    let request = LockRequest::new("a").ttl(10 * SECOND);
+    let lease = client.acquire(request).await.expect("a free lock").detach().expect("held");
+    let lost = client.attach(lease.clone()).await.expect("held");
+    faulty.always(Operation::Extend, Fault::SilenceAfter);
+    lost.lost().await;
+    faulty.heal();
+    let lease = client.attach(lease).await.expect("held").detach().expect("held");
+    let next = LockClient::new(store.clone()).attach(lease).await.expect("held");
+    drop(lost);
+    sleep(SECOND / 10).await;
+    assert!(next.is_held() && is_held(&store), "the lost guard gave it back");
+}
+
 /// C12: a client with its own runtime renews there, even if the runtime that acquired is gone.
 #[test]
 fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {

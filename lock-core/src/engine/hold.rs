@@ -13,6 +13,7 @@ use crate::model::{
     AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
     Moment, OwnerId, Renewal, Ttl, random,
 };
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Delay before the renewal of a grant for less than was asked.
@@ -66,6 +67,8 @@ pub(crate) struct Hold {
     state: Mutex<State>,
     /// The reason of its end, once it is over.
     reason: OnceLock<LostReason>,
+    /// True once its lease was attached again.
+    is_superseded: AtomicBool,
     over: Notify,
 }
 
@@ -109,7 +112,30 @@ impl Hold {
         };
         state.schedule(now);
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
-        Self { owner, name, clock, drift, telemetry, began: now, renew_until, state, reason, over }
+        let is_superseded = AtomicBool::new(false);
+        Self {
+            owner,
+            name,
+            clock,
+            drift,
+            telemetry,
+            began: now,
+            renew_until,
+            state,
+            reason,
+            is_superseded,
+            over,
+        }
+    }
+
+    /// Notes that its lease was attached again.
+    pub(crate) fn supersede(&self) {
+        self.is_superseded.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if its lease was attached again: the hold on the server is that of a later guard.
+    pub(crate) fn is_superseded(&self) -> bool {
+        self.is_superseded.load(Ordering::Relaxed)
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -65,6 +65,8 @@ struct Registry {
     holds: Schedule,
     /// Watches of the backend that the renewer has not taken yet.
     watches: Vec<(Arc<Hold>, LossWatch)>,
+    /// Holds whose leases were attached.
+    attached: Vec<Weak<Hold>>,
     /// Time of the renewer's next look; `None` if it sleeps until it is woken.
     looks_at: Option<Moment>,
 }
@@ -127,6 +129,15 @@ impl Renewer {
         self.registry().has(owner)
     }
 
+    /// Notes that a lease was attached. Earlier guards of it have lost it, and give nothing back from now on.
+    pub(crate) fn attached(&self, hold: &Arc<Hold>) {
+        let attached = &mut self.registry().attached;
+        attached.retain(|earlier| earlier.strong_count() > 0);
+        let earlier = attached.iter().filter_map(Weak::upgrade);
+        earlier.filter(|earlier| earlier.owner == hold.owner).for_each(|hold| hold.supersede());
+        attached.push(Arc::downgrade(hold));
+    }
+
     /// Looks at a changed hold again.
     pub(crate) fn look_at(&self, hold: &Arc<Hold>) {
         self.registry().holds.put_off(hold, self.clock.now());
@@ -136,7 +147,8 @@ impl Renewer {
     /// Stops renewing a hold.
     pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
         let holds = &mut self.registry().holds;
-        if holds.of(hold.owner).is_some_and(|other| !Arc::ptr_eq(other, hold)) {
+        let is_another = |other: &Arc<Hold>| !Arc::ptr_eq(other, hold);
+        if hold.is_superseded() || holds.of(hold.owner).is_some_and(is_another) {
             return Registration::Superseded;
         }
         holds.remove(hold.owner);

@@ -238,12 +238,14 @@ impl Shared {
             false => ClaimState::Held,
         };
         let hold = self.hold(lease)?;
-        let claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
+        let mut claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
         if self.janitor.has(&name, owner) {
             // S5: an earlier guard of the lease gives it back.
+            claim.keep_as(&hold.lease());
             let _ = self.drop_hold(&hold);
             return Err(LockError::Lost { name, reason: LostReason::Released, source: None });
         }
+        self.renewer.attached(&hold);
         Ok(Acquired { hold, claim, succession: None })
     }
 
@@ -340,10 +342,11 @@ impl Shared {
         self.closed.send_replace(true);
         self.ensure_tasks();
         for hold in self.renewer.unregister_all() {
-            let lost_before = hold.lost_reason();
+            // Its deadline may be past, or its guard may be ending it: the first reason counts.
+            let _ = hold.lost_reason();
             hold.end(LostReason::Shutdown);
             let lease = hold.lease();
-            let remains = match lost_before {
+            let remains = match hold.lost_reason() {
                 // C47: its guard is just giving it back or passing it on.
                 Some(LostReason::Released) => continue,
                 // The guard of the hold may live on, and nobody else would refuse a late request.
