@@ -167,17 +167,23 @@ async fn c10_a_lost_guard_leaves_the_next_one_of_its_lease_alone() {
     }
 }
 
+/// Returns a guard that lost its lease while the server still has the hold.
+async fn lost_guard(client: &LockClient, faulty: &Faulty) -> (LockGuard, Lease) {
+    let request = LockRequest::new("a").ttl(10 * SECOND);
+    let lease = client.acquire(request).await.expect("a free lock").detach().expect("held");
+    let lost = client.attach(lease.clone()).await.expect("held");
+    faulty.always(Operation::Extend, Fault::SilenceAfter);
+    lost.lost().await;
+    faulty.heal();
+    (lost, lease)
+}
+
 /// C10, S5: a lease that a lost guard is giving back is not attached, or it is not given back.
 #[tokio::test(start_paused = true)]
 async fn c10_a_lease_that_is_given_back_is_not_attached() {
     let (client, faulty, store) = faulty_client();
     for _ in 0..3 {
-        let request = LockRequest::new("a").ttl(10 * SECOND);
-        let lease = client.acquire(request).await.expect("a free lock").detach().expect("held");
-        let lost = client.attach(lease.clone()).await.expect("held");
-        faulty.always(Operation::Extend, Fault::SilenceAfter);
-        lost.lost().await;
-        faulty.heal();
+        let (lost, lease) = lost_guard(&client, &faulty).await;
         drop(lost);
         let next = client.attach(lease).await;
         sleep(SECOND / 10).await;
@@ -192,12 +198,7 @@ async fn c10_a_lease_that_is_given_back_is_not_attached() {
 #[tokio::test(start_paused = true)]
 async fn s5_a_lost_guard_leaves_a_lease_alone_that_was_handed_on() {
     let (client, faulty, store) = faulty_client();
-    let request = LockRequest::new("a").ttl(10 * SECOND);
-    let lease = client.acquire(request).await.expect("a free lock").detach().expect("held");
-    let lost = client.attach(lease.clone()).await.expect("held");
-    faulty.always(Operation::Extend, Fault::SilenceAfter);
-    lost.lost().await;
-    faulty.heal();
+    let (lost, lease) = lost_guard(&client, &faulty).await;
     let lease = client.attach(lease).await.expect("held").detach().expect("held");
     let next = LockClient::new(store.clone()).attach(lease).await.expect("held");
     drop(lost);

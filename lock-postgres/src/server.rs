@@ -11,8 +11,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::connections::{Connections, SUSPECT_AFTER};
 use crate::error::{
-    BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, failed, message_of,
-    not_connected, refused,
+    BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, failed, may_follow_a_commit,
+    message_of, not_connected, refused,
 };
 use crate::options::{PostgresOptions, Settings};
 use crate::reply;
@@ -80,6 +80,13 @@ impl Server {
     /// Sends a text that holds no owner id.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<PgRow>, BackendError> {
         self.connections.request(sql).await.map_err(|error| self.failed(error))
+    }
+
+    /// Classifies the error of a procedure that commits. An error after its commit undoes nothing (C15).
+    pub(crate) fn procedure_failed(&self, error: RequestError) -> BackendError {
+        let may_be_done = may_follow_a_commit(&error);
+        let error = self.failed(error);
+        if may_be_done { error.of_unknown_outcome() } else { error }
     }
 
     /// Classifies the error of a request. A failure that may pass names the server.

@@ -7,6 +7,7 @@ mod conformance;
 mod faults;
 mod fence;
 mod floor;
+mod handed_on;
 mod identity;
 mod kinds;
 mod members;

@@ -1,6 +1,5 @@
 //! The shared state of a guard, the renewer and the lost signals.
 
-use std::fmt;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -8,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
+use super::lost_signal::LostSignal;
 use super::telemetry::Telemetry;
 use crate::model::{
     AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
@@ -18,39 +18,6 @@ use crate::sync::{Mutex, MutexGuard, locked};
 
 /// Delay before the renewal of a grant for less than was asked.
 const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
-
-/// A signal that a hold is over. It is sticky, cheap to clone, and may be awaited before and after.
-#[derive(Clone)]
-pub struct LostSignal {
-    hold: Arc<Hold>,
-}
-
-impl LostSignal {
-    /// Waits until the hold is over, and returns the reason.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect; the signal can be awaited again.
-    pub async fn wait(&self) -> LostReason {
-        self.hold.ended().await
-    }
-
-    /// Returns true if the hold is over, by the clock.
-    pub fn is_lost(&self) -> bool {
-        self.reason().is_some()
-    }
-
-    /// Returns the reason of the hold's end; `None` while it is held. The clock alone decides, even if no task has
-    /// run.
-    pub fn reason(&self) -> Option<LostReason> {
-        self.hold.lost_reason()
-    }
-}
-
-impl fmt::Debug for LostSignal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LostSignal").field(&self.reason()).finish()
-    }
-}
 
 /// One hold of this client.
 #[derive(Debug)]
@@ -139,7 +106,7 @@ impl Hold {
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {
-        LostSignal { hold: self.clone() }
+        LostSignal::of(self.clone())
     }
 
     pub(crate) fn lease(&self) -> Lease {

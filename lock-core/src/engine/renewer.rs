@@ -1,8 +1,7 @@
 //! Renews all holds of a client, and reports losses.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -13,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::containment::contained;
 use super::hold::{Duty, Hold};
-use super::schedule::Schedule;
+use super::registry::{AlreadyRegistered, Registration, Registry};
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, OwnerId, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -60,37 +59,6 @@ pub(crate) struct Renewer {
     ran_at: watch::Sender<Instant>,
 }
 
-#[derive(Default)]
-struct Registry {
-    holds: Schedule,
-    /// Watches of the backend that the renewer has not taken yet.
-    watches: Vec<(Arc<Hold>, LossWatch)>,
-    /// Holds whose leases were attached.
-    attached: Vec<Weak<Hold>>,
-    /// Time of the renewer's next look; `None` if it sleeps until it is woken.
-    looks_at: Option<Moment>,
-}
-
-/// The registration that a hold had at its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a hold that is superseded belongs to another guard on the server"]
-pub(crate) enum Registration {
-    /// This hold, or none if the hold was already lost.
-    Own,
-    /// A later hold with the same lease.
-    Superseded,
-}
-
-impl Registration {
-    pub(crate) fn is_superseded(self) -> bool {
-        self == Self::Superseded
-    }
-}
-
-/// The lease of a hold is registered already.
-#[derive(Debug)]
-pub(crate) struct AlreadyRegistered;
-
 impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
@@ -129,13 +97,9 @@ impl Renewer {
         self.registry().has(owner)
     }
 
-    /// Notes that a lease was attached. Earlier guards of it have lost it, and give nothing back from now on.
+    /// Notes that a lease was attached: earlier guards of it give nothing back from now on.
     pub(crate) fn attached(&self, hold: &Arc<Hold>) {
-        let attached = &mut self.registry().attached;
-        attached.retain(|earlier| earlier.strong_count() > 0);
-        let earlier = attached.iter().filter_map(Weak::upgrade);
-        earlier.filter(|earlier| earlier.owner == hold.owner).for_each(|hold| hold.supersede());
-        attached.push(Arc::downgrade(hold));
+        self.registry().attached(hold);
     }
 
     /// Looks at a changed hold again.
@@ -146,13 +110,7 @@ impl Renewer {
 
     /// Stops renewing a hold.
     pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
-        let holds = &mut self.registry().holds;
-        let is_another = |other: &Arc<Hold>| !Arc::ptr_eq(other, hold);
-        if hold.is_superseded() || holds.of(hold.owner).is_some_and(is_another) {
-            return Registration::Superseded;
-        }
-        holds.remove(hold.owner);
-        Registration::Own
+        self.registry().remove(hold)
     }
 
     /// Stops renewing all holds, and returns them.
@@ -356,18 +314,6 @@ async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
         // C8: the backend saw that the hold is over.
         reason = watch => hold.end(reason),
         () = hold.ended_by_someone() => {}
-    }
-}
-
-impl Registry {
-    fn has(&self, owner: OwnerId) -> bool {
-        self.holds.of(owner).is_some_and(|hold| hold.lost_reason().is_none())
-    }
-}
-
-impl fmt::Debug for Registry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Registry").field("holds", &self.holds).finish_non_exhaustive()
     }
 }
 

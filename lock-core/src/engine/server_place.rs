@@ -15,7 +15,7 @@ use super::owned_claim::OwnedClaim;
 use crate::backend::{
     Attempt, DistributedLock, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle,
 };
-use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment, Ttl};
+use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
 ///
@@ -31,8 +31,6 @@ pub(crate) struct ServerPlace {
     pub(super) answers: Option<Arc<LineAnswers>>,
     pub(super) claim: Claim,
     pub(super) owned: OwnedClaim,
-    /// The longest TTL of its requests.
-    longest: Option<Ttl>,
     /// A time at which the server had surely not granted the claim yet, the latest that is known.
     not_granted_at: Instant,
 }
@@ -69,9 +67,8 @@ pub(super) struct Answer {
 
 impl ServerPlace {
     pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
-        let (request, busy, channel, answers, longest) = Default::default();
-        let not_granted_at = Instant::now();
-        Self { request, busy, channel, answers, claim, owned, longest, not_granted_at }
+        let (request, busy, channel, answers) = Default::default();
+        Self { request, busy, channel, answers, claim, owned, not_granted_at: Instant::now() }
     }
 
     /// Returns true if nothing has been sent.
@@ -91,8 +88,9 @@ impl ServerPlace {
         let sort = |claim: &Claim| (claim.kind, claim.owner.is_candidate());
         let is_in_order =
             self.claim.kind == Kind::Exclusive || self.not_granted_at >= new.not_granted_at;
-        let may_be_granted = self.request.is_some() || self.owned.is_unresolved();
-        let lasts_longer = may_be_granted && self.longest > Some(new.claim.ttl);
+        let is_longer = |claim: &Claim| claim.ttl > new.claim.ttl;
+        let lasts_longer = self.request.as_ref().is_some_and(|sent| is_longer(&sent.claim))
+            || self.owned.is_unresolved() && is_longer(&self.claim);
         sort(&self.claim) == sort(&new.claim) && is_in_order && !lasts_longer
     }
 
@@ -122,7 +120,6 @@ impl ServerPlace {
         }
         let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
         self.busy = None;
-        self.longest = self.longest.max(Some(self.claim.ttl));
         if self.is_new() {
             self.not_granted_at = sent;
         }

@@ -20,7 +20,7 @@ use sqlx::postgres::PgRow;
 use super::answers;
 use super::listener::Listener;
 use super::presence::{Presence, Session};
-use crate::error::{BACKEND, may_follow_a_commit, not_connected};
+use crate::error::{BACKEND, not_connected};
 use crate::fence::PostgresFence;
 use crate::options::{Ends, PostgresOptions};
 use crate::reply;
@@ -159,11 +159,10 @@ impl PostgresBackend {
             false => Call::of_columns(RELEASED_AND_TOLD, &names.function("release")),
         };
         let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
-        let rows = self.server.connections.call(&call).await.map_err(|error| {
-            // C15: an error of the procedure after its commit undoes nothing.
-            let may_be_done = is_direct && may_follow_a_commit(&error);
-            let error = self.server.failed(error);
-            if may_be_done { error.of_unknown_outcome() } else { error }
+        let rows = self.server.connections.call(&call).await;
+        let rows = rows.map_err(|error| match is_direct {
+            true => self.server.procedure_failed(error),
+            false => self.server.failed(error),
         });
         released(&reply::only(rows?, RELEASE)?)
     }
