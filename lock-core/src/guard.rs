@@ -6,8 +6,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use crate::backend::Recording;
 use crate::engine::{
     Acquired, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
@@ -224,12 +222,14 @@ impl LockGuard {
         let ttl = self.hold.lease().asked;
         // The server counts from before its answer.
         let kept = (span.as_duration() + LONGEST_TRY).min(Ttl::MAX.as_duration());
-        let mut is_kept = self.hold.remaining() >= kept;
-        while !is_kept {
-            let asked = Instant::now();
-            self.shared.extend_hold(&self.hold, Ttl::new(kept)?).await?;
+        if self.hold.remaining() < kept {
+            let (kept, clock) = (Ttl::new(kept)?, &self.shared.options.clock);
+            let asked = clock.now();
+            self.shared.extend_hold(&self.hold, kept).await?;
             // A process that stood still reads the answer late.
-            is_kept = asked.elapsed() <= LONGEST_TRY;
+            if clock.now().since(asked) > LONGEST_TRY {
+                self.shared.extend_hold(&self.hold, kept).await?;
+            }
         }
         self.hold.keep_out(span, ttl);
         self.shared.renewer.look_at(&self.hold);

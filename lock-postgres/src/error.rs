@@ -37,7 +37,8 @@ pub(crate) fn message_of(error: &RequestError) -> String {
 /// Returns true if the server may have ended a procedure by this error after the procedure's own commit: by a time-out, a
 /// cancel, the end of the session, or for want of room.
 pub(crate) fn may_follow_a_commit(error: &RequestError) -> bool {
-    let interrupts = |code: String| ["53", "55", "57"].iter().any(|class| code.starts_with(class));
+    let interrupts =
+        |code: String| ["53", "55", "57", "25P04"].iter().any(|class| code.starts_with(class));
     matches!(error, RequestError::Execute(_)) && code_of(error).is_some_and(interrupts)
 }
 
@@ -102,7 +103,7 @@ fn classify_answer(error: Error) -> BackendError {
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
         "26000" | "42P05" | "2D000" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000"
-        | "57P01" | "57P02" | "57P03" | "57P05" | SESSION_GONE => {
+        | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" | SESSION_GONE => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
         _ if code.starts_with("53") => {

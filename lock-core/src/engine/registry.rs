@@ -48,6 +48,9 @@ impl Registry {
 
     /// Notes that a lease was attached. Earlier guards of it have lost it, and give nothing back from now on.
     pub(super) fn attached(&mut self, hold: &Arc<Hold>) {
+        if self.holds.of(hold.owner).is_some_and(|later| !Arc::ptr_eq(later, hold)) {
+            return hold.supersede();
+        }
         self.attached.retain(|earlier| earlier.strong_count() > 0);
         let earlier = self.attached.iter().filter_map(Weak::upgrade);
         earlier.filter(|earlier| earlier.owner == hold.owner).for_each(|hold| hold.supersede());

@@ -45,12 +45,11 @@ impl LockGuard {
         let (shared, hold) = (self.shared.clone(), self.hold.clone());
         let reservation = self.reservation();
         match self.end(reservation, in_flight).await {
-            // Once the lease has expired, "not held" may be a normal end. So it is if a shutdown has just ended the hold.
-            Ok(Release::NotHeld)
-                if !shared.has_expired(&hold.lease())
-                    && hold.lost_reason() != Some(LostReason::Shutdown) =>
-            {
-                Err(hold.lost_error(LostReason::Evicted))
+            // Once the lease has expired, "not held" may be a normal end.
+            Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
+                // A shutdown may have been first.
+                let told = hold.lost_reason().filter(|reason| *reason == LostReason::Shutdown);
+                Err(hold.lost_error(told.unwrap_or(LostReason::Evicted)))
             }
             // A failed release is no error of the work. `tracing` reports it.
             Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
