@@ -63,7 +63,12 @@ impl Server {
 
     /// Makes a call whose answer may be any number of rows.
     pub(crate) async fn rows(&self, call: &Call) -> Result<Vec<PgRow>, BackendError> {
-        self.connections.call(call).await.map_err(|error| self.failed(error))
+        self.connections.call(call).await.map_err(|error| {
+            // C15: it may have been carried out before the error.
+            let may_be_done = call.commits() && may_follow_a_commit(&error);
+            let error = self.failed(error);
+            if may_be_done { error.of_unknown_outcome() } else { error }
+        })
     }
 
     /// Makes a call whose answer is one row.
@@ -80,13 +85,6 @@ impl Server {
     /// Sends a text that holds no owner id.
     pub(crate) async fn ask(&self, sql: &str) -> Result<Vec<PgRow>, BackendError> {
         self.connections.request(sql).await.map_err(|error| self.failed(error))
-    }
-
-    /// Classifies the error of a procedure that commits. An error after its commit undoes nothing (C15).
-    pub(crate) fn procedure_failed(&self, error: RequestError) -> BackendError {
-        let may_be_done = may_follow_a_commit(&error);
-        let error = self.failed(error);
-        if may_be_done { error.of_unknown_outcome() } else { error }
     }
 
     /// Classifies the error of a request. A failure that may pass names the server.

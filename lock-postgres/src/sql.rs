@@ -17,6 +17,8 @@ pub(crate) struct Call {
     /// The text before the arguments.
     head: String,
     arguments: Vec<Argument>,
+    /// True if it may commit before its end.
+    commits: bool,
 }
 
 /// A value among the arguments.
@@ -37,12 +39,18 @@ impl Call {
 
     /// Creates a call that selects `columns`, which may be expressions over the columns of the answer.
     pub(crate) fn of_columns(columns: &str, function: &str) -> Self {
-        Self { head: format!("SELECT {columns} FROM {function}"), arguments: Vec::new() }
+        let head = format!("SELECT {columns} FROM {function}");
+        Self { head, arguments: Vec::new(), commits: false }
     }
 
     /// Creates a call of a procedure, which may commit during its work.
     pub(crate) fn of_procedure(procedure: &str) -> Self {
-        Self { head: format!("CALL {procedure}"), arguments: Vec::new() }
+        Self { head: format!("CALL {procedure}"), arguments: Vec::new(), commits: true }
+    }
+
+    /// Returns true if it may commit before its end, so that a later error undoes nothing.
+    pub(crate) fn commits(&self) -> bool {
+        self.commits
     }
 
     pub(crate) fn text(self, text: &str) -> Self {

@@ -153,18 +153,13 @@ impl PostgresBackend {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Release, BackendError> {
-        let (names, is_direct) = (&self.server.names, self.server.is_direct());
-        let call = match is_direct {
+        let names = &self.server.names;
+        let call = match self.server.is_direct() {
             true => Call::of_procedure(&names.function("release_and_tell")),
             false => Call::of_columns(RELEASED_AND_TOLD, &names.function("release")),
         };
         let call = call.text(name.as_str()).owner(owner).number(self.server.clock_limit());
-        let rows = self.server.connections.call(&call).await;
-        let rows = rows.map_err(|error| match is_direct {
-            true => self.server.procedure_failed(error),
-            false => self.server.failed(error),
-        });
-        released(&reply::only(rows?, RELEASE)?)
+        released(&self.server.row(&call, RELEASE).await?)
     }
 
     async fn extend_all(&self, renewals: &[Renewal]) -> Result<Vec<Extension>, BackendError> {
