@@ -9,13 +9,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 /// The crates whose events are shown; those of the drivers below them may show secrets.
 const OURS: &[&str] = &[
-    "leasehold",
-    "lock_cli",
-    "lock_core",
-    "lock_etcd",
-    "lock_file",
-    "lock_postgres",
-    "lock_redis",
+    "leasehold", "lock_cli", "lock_core", "lock_etcd", "lock_file", "lock_postgres", "lock_redis",
     "lock_zookeeper",
 ];
 

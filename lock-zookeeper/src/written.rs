@@ -117,16 +117,9 @@ mod tests {
     #[test]
     fn c49_data_that_is_not_wholly_understood_is_none() {
         let bad = [
-            "",
-            "claim2 held 1 7 - 0 ",
-            "claim1 held 1 7 - 0",
-            "claim1 stands 1 7 - 0 ",
-            "claim1 held x 7 - 0 ",
-            "claim1 held 1 0 - 0 ",
-            "claim1 held 1 - - 0 ",
-            "claim1 held 1 + - 0 ",
-            "claim1 held 1 7 - x ",
-            "claim1 held 1 7 0,x 0 ",
+            "", "claim2 held 1 7 - 0 ", "claim1 held 1 7 - 0", "claim1 stands 1 7 - 0 ",
+            "claim1 held x 7 - 0 ", "claim1 held 1 0 - 0 ", "claim1 held 1 - - 0 ",
+            "claim1 held 1 + - 0 ", "claim1 held 1 7 - x ", "claim1 held 1 7 0,x 0 ",
         ];
         for text in bad {
             assert_eq!(Written::read(text.as_bytes()), None, "{text}");

@@ -54,15 +54,8 @@ async fn c22_a_restored_backup_is_a_new_cluster_with_greater_tokens() {
     let forgotten = held(&before, "forgotten").await;
     server.kill();
     fs::remove_dir_all(data).expect("its data");
-    server.ctl(&[
-        "snapshot",
-        "restore",
-        backup,
-        "--data-dir",
-        data,
-        "--initial-cluster-token",
-        "b",
-    ]);
+    server
+        .ctl(&["snapshot", "restore", backup, "--data-dir", data, "--initial-cluster-token", "b"]);
     server.restart().await;
     for i in 0..50 {
         server.ctl(&["put", "filler", &i.to_string()]);

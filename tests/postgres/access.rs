@@ -86,11 +86,7 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
         guard.release().await.expect("an answer");
     }
     for bad in [
-        "?lock_table=A",
-        "?lock_schema=%22",
-        "?ends_with=both",
-        "?lock_mode=advisory",
-        "?lock_x=1",
+        "?lock_table=A", "?lock_schema=%22", "?ends_with=both", "?lock_mode=advisory", "?lock_x=1",
         // The table's name would be that of a companion of another set of locks.
         "?lock_table=locks_queue",
     ] {

@@ -31,12 +31,8 @@ const RIVAL: Storm = Storm::new("a patient rival", 1, |request, _| request.wait(
 
 /// Names of the storms.
 pub(crate) const NAMES: &[&str] = &[
-    RIVAL.case.name,
-    STORMS[0].case.name,
-    STORMS[1].case.name,
-    STORMS[2].case.name,
-    STORMS[3].case.name,
-    STORMS[4].case.name,
+    RIVAL.case.name, STORMS[0].case.name, STORMS[1].case.name, STORMS[2].case.name,
+    STORMS[3].case.name, STORMS[4].case.name,
 ];
 
 /// Backends of this workload. One topology is enough, and memory only has tasks of one process.

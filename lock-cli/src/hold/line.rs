@@ -116,26 +116,10 @@ mod tests {
     #[test]
     fn fuzz_lines() {
         const WORDS: &[&str] = &[
-            "{",
-            "}",
-            "\"acquire\":",
-            "\"release\":",
-            "\"id\":",
-            "\"a\"",
-            "[",
-            "]",
-            ",",
-            "\"ttl_ms\":",
-            "\"wait_ms\":",
-            "\"shared\":true",
-            "\"limit\":",
-            "\"take\":",
-            "\"label\":",
-            "null",
-            "{\"acquire\":\"a\",",
-            "{\"acquire\":[",
-            "\"redis://u:s3cr3t@h\"",
-            "\\u0000",
+            "{", "}", "\"acquire\":", "\"release\":", "\"id\":", "\"a\"", "[", "]", ",",
+            "\"ttl_ms\":", "\"wait_ms\":", "\"shared\":true", "\"limit\":", "\"take\":",
+            "\"label\":", "null", "{\"acquire\":\"a\",", "{\"acquire\":[",
+            "\"redis://u:s3cr3t@h\"", "\\u0000",
         ];
         let hold = args::Cli::parse_from(["leasehold", "hold", "--json-lines"]);
         let args::Command::Hold(hold) = hold.command else { panic!("another command") };

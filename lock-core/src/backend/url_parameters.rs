@@ -196,9 +196,7 @@ mod tests {
     #[test]
     fn c32_a_part_of_a_password_is_never_taken_for_a_name() {
         for url in [
-            "x://u:a?secret@h",
-            "x://u:a?secret=1@h",
-            "x://u:a?b&secret=1&c@h/d",
+            "x://u:a?secret@h", "x://u:a?secret=1@h", "x://u:a?b&secret=1&c@h/d",
             "x://u:a#secret@h",
         ] {
             let text = refusal(url);

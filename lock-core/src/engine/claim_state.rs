@@ -95,11 +95,7 @@ mod tests {
             (
                 HeldUnresolved,
                 [
-                    HeldUnresolved,
-                    HeldUnresolved,
-                    HeldUnresolved,
-                    HeldUnresolved,
-                    HeldUnresolved,
+                    HeldUnresolved, HeldUnresolved, HeldUnresolved, HeldUnresolved, HeldUnresolved,
                     Unresolved,
                 ],
             ),

@@ -127,23 +127,9 @@ mod tests {
     #[test]
     fn what_cannot_be_seen_is_escaped() {
         let hidden = [
-            '\n',
-            '\u{1b}',
-            '\u{202e}',
-            '\u{2066}',
-            '\u{200b}',
-            '\u{2028}',
-            '\u{feff}',
-            '\u{200f}',
-            '\u{ad}',
-            '\u{fe0f}',
-            '\u{e0100}',
-            '\u{34f}',
-            '\u{115f}',
-            '\u{3164}',
-            '\u{ffa0}',
-            '\u{2800}',
-            '\u{e0041}',
+            '\n', '\u{1b}', '\u{202e}', '\u{2066}', '\u{200b}', '\u{2028}', '\u{feff}', '\u{200f}',
+            '\u{ad}', '\u{fe0f}', '\u{e0100}', '\u{34f}', '\u{115f}', '\u{3164}', '\u{ffa0}',
+            '\u{2800}', '\u{e0041}',
         ];
         for hidden in hidden {
             let escaped = format!("a\\u{{{:x}}}b", hidden as u32);

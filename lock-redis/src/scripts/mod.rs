@@ -31,31 +31,15 @@ macro_rules! script {
 }
 
 script!(
-    ACQUIRE,
-    "clock",
-    "counted",
-    "acquire_free",
-    "key",
-    "waiting",
-    "acquire_busy",
-    "holds",
-    "granting",
-    "acquire"
+    ACQUIRE, "clock", "counted", "acquire_free", "key", "waiting", "acquire_busy", "holds",
+    "granting", "acquire"
 );
 // The common case, an exclusive hold, is left out here.
 script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
 // Acquires several locks: the script of one lock is a function here.
 script!(
-    ACQUIRE_WHILE_FREE,
-    "clock",
-    "key",
-    "waiting",
-    "holds",
-    "granting",
-    "acquire_each",
-    "acquire_busy",
-    "acquire",
-    "acquire_while_free"
+    ACQUIRE_WHILE_FREE, "clock", "key", "waiting", "holds", "granting", "acquire_each",
+    "acquire_busy", "acquire", "acquire_while_free"
 );
 // This script handles only the common case, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
@@ -63,16 +47,8 @@ script!(EXTEND, "key", "holds", "keep_counter", "extend");
 // Extends holds of several slots of a cluster.
 script!(EXTEND_ACROSS_SLOTS, "key", "holds", "keep_counter", "extend_across_slots");
 script!(
-    RELEASE,
-    "release_unwanted",
-    "clock",
-    "key",
-    "counted",
-    "waiting",
-    "release_exclusive",
-    "holds",
-    "granting",
-    "release"
+    RELEASE, "release_unwanted", "clock", "key", "counted", "waiting", "release_exclusive",
+    "holds", "granting", "release"
 );
 script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "key", "waiting", "holds", "granting", "reserve");
@@ -187,21 +163,9 @@ mod tests {
     #[test]
     fn every_bound_stands_in_the_scripts() {
         for program in [
-            &ACQUIRE,
-            &ACQUIRE_BESIDE,
-            &ACQUIRE_TOGETHER,
-            &ACQUIRE_WHILE_FREE,
-            &EXTEND,
-            &EXTEND_ACROSS_SLOTS,
-            &RELEASE,
-            &RELEASE_TOGETHER,
-            &RESERVE,
-            &RELEASE_AFTER,
-            &RECORD,
-            &WITHDRAW,
-            &INSPECT,
-            &EVICT,
-            &TRY_RIGHTS,
+            &ACQUIRE, &ACQUIRE_BESIDE, &ACQUIRE_TOGETHER, &ACQUIRE_WHILE_FREE, &EXTEND,
+            &EXTEND_ACROSS_SLOTS, &RELEASE, &RELEASE_TOGETHER, &RESERVE, &RELEASE_AFTER, &RECORD,
+            &WITHDRAW, &INSPECT, &EVICT, &TRY_RIGHTS,
         ] {
             for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_spread) {
                 assert!(!text.contains('@'), "{text}");

@@ -169,15 +169,8 @@ mod tests {
     #[test]
     fn fuzz_urls() {
         const SCHEMES: [&str; 9] = [
-            "redis",
-            "rediss",
-            "valkey",
-            "redis-cluster",
-            "rediss-cluster",
-            "redis-sentinel",
-            "rediss-sentinel",
-            "redis-quorum",
-            "redis+unix",
+            "redis", "rediss", "valkey", "redis-cluster", "rediss-cluster", "redis-sentinel",
+            "rediss-sentinel", "redis-quorum", "redis+unix",
         ];
         lock_fuzz::check(|(choice, parts)| {
             let url = lock_fuzz::url(&SCHEMES, *choice, parts);

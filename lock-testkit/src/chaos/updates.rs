@@ -10,12 +10,8 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for (name, operations) in &history.operations {
         if let Err(number) = explain(operations) {
-            found.push(Violation::of_operation(
-                "S1",
-                name,
-                &operations[number],
-                "nothing explains",
-            ));
+            found
+                .push(Violation::of_operation("S1", name, &operations[number], "nothing explains"));
         }
         found.extend(lost_update(name, operations));
     }

@@ -43,31 +43,8 @@ fn is_invalid(kind: InputKind, refused: Option<&LockError>) -> bool {
 
 /// Parts of names that mean something to a store, a file system or a pattern.
 const ODD: [&str; 25] = [
-    "",
-    "/b",
-    ":fence",
-    ":queue",
-    "{}",
-    "}",
-    "{",
-    "%7B",
-    "%",
-    "*",
-    "?",
-    "[a]",
-    "\\",
-    " ",
-    "'",
-    "\"",
-    "; DROP TABLE locks",
-    "$1",
-    "🔒ü",
-    "🔒u\u{308}",
-    "..",
-    "/../x",
-    ".lock",
-    "A",
-    "a",
+    "", "/b", ":fence", ":queue", "{}", "}", "{", "%7B", "%", "*", "?", "[a]", "\\", " ", "'",
+    "\"", "; DROP TABLE locks", "$1", "🔒ü", "🔒u\u{308}", "..", "/../x", ".lock", "A", "a",
 ];
 
 /// C2: every character of a name is data. Odd names are different locks, and are shown as they were given.

@@ -21,13 +21,8 @@ use crate::workspace::root;
 
 /// The folders of the packages' sources.
 const FOLDERS: &[&str] = &[
-    "src",
-    "lock-core/src",
-    "lock-etcd/src",
-    "lock-file/src",
-    "lock-postgres/src",
-    "lock-redis/src",
-    "lock-zookeeper/src",
+    "src", "lock-core/src", "lock-etcd/src", "lock-file/src", "lock-postgres/src",
+    "lock-redis/src", "lock-zookeeper/src",
 ];
 
 /// Returns the packages whose public items differ from their listing, one sentence each.

@@ -63,13 +63,8 @@ async fn c42_what_is_no_record_is_named() {
         .expect("an answer");
     let file = files(&home).pop().expect("a record");
     for content in [
-        "",
-        "run-1\na\nx\n",
-        "run-1\na\ny\n1\n1",
-        "run-1\nb\nx\n1\n1",
-        "run-1\na\nx\n0\n1",
-        "run-1\na\nx\n1\n1\nmore",
-        "run-2\na\nx\n1\n1",
+        "", "run-1\na\nx\n", "run-1\na\ny\n1\n1", "run-1\nb\nx\n1\n1", "run-1\na\nx\n0\n1",
+        "run-1\na\nx\n1\n1\nmore", "run-2\na\nx\n1\n1",
     ] {
         fs::write(&file, content).expect("written");
         let occurrence = Occurrence::new("x").expect("an occurrence");
