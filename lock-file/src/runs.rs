@@ -69,19 +69,16 @@ impl Runs {
         Replacement::write(&writer, &target, text.as_bytes(), Privacy::Private)
     }
 
-    /// Creates the folder if it is missing, private as all folders of a directory of locks.
+    /// Creates the folder if it is missing, private as all folders of a directory of locks. It is on the disk then:
+    /// another process may have created it without that a moment ago.
     fn make_folder(&self) -> io::Result<()> {
         let runs = self.directory.join(RUNS);
-        let is_new = !self.folder.exists();
         for folder in [&runs, &self.folder] {
             platform::create_directory(folder)?;
             platform::check_folder(folder)?;
         }
-        if is_new {
-            platform::sync_folder(&runs)?;
-            platform::sync_folder(&self.directory)?;
-        }
-        Ok(())
+        platform::sync_folder(&runs)?;
+        platform::sync_folder(&self.directory)
     }
 
     /// Returns the token of a run whose record is not outdated.
