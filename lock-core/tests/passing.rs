@@ -47,7 +47,7 @@ impl Store {
     }
 
     /// Fails if another client cannot acquire the lock.
-    async fn is_free(&self) {
+    async fn assert_free(&self) {
         let free = LockClient::new(self.memory.clone()).try_acquire("a").await;
         assert!(free.expect("an answer").is_some(), "the lock is still held");
     }
@@ -380,7 +380,7 @@ async fn c20_a_shutdown_gives_back_a_hold_that_is_passed_later() {
     store.faulty.once(Operation::Release, Fault::Late(SECOND / 200));
     let (released, ()) = tokio::join!(first.release(), store.locks.shutdown());
     released.expect("held to the end");
-    store.is_free().await;
+    store.assert_free().await;
 }
 
 /// C20: a shutdown also withdraws a request that a head passes to a waiter that nobody polls.
@@ -394,5 +394,5 @@ async fn c20_a_shutdown_withdraws_a_request_that_is_passed_later() {
     assert!((&mut unpolled).now_or_never().is_none(), "it waits");
     let (closed, ()) = tokio::join!(head, store.locks.shutdown());
     assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
-    store.is_free().await;
+    store.assert_free().await;
 }
