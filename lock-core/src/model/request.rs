@@ -270,32 +270,9 @@ impl LockRequest {
     }
 }
 
-impl From<&str> for LockRequest {
-    fn from(name: &str) -> Self {
+/// The request of a lock by its name alone.
+impl<N: AsRef<str>> From<N> for LockRequest {
+    fn from(name: N) -> Self {
         Self::new(name)
-    }
-}
-
-impl From<String> for LockRequest {
-    fn from(name: String) -> Self {
-        Self::new(name)
-    }
-}
-
-impl From<&String> for LockRequest {
-    fn from(name: &String) -> Self {
-        Self::new(name)
-    }
-}
-
-impl From<LockName> for LockRequest {
-    fn from(name: LockName) -> Self {
-        Self::new(name.as_str())
-    }
-}
-
-impl From<&LockName> for LockRequest {
-    fn from(name: &LockName) -> Self {
-        Self::new(name.as_str())
     }
 }
