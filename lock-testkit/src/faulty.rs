@@ -12,7 +12,8 @@ use tokio::time::sleep;
 
 use lock_core::backend::Claim;
 use lock_core::{
-    BackendError, Contention, DistributedLock, LockName, LockState, LostReason, Outcome,
+    BackendError, Clock, Contention, DistributedLock, LockName, LockState, LostReason, Moment,
+    Outcome, SystemClock,
 };
 
 /// An operation that may fail.
@@ -79,6 +80,7 @@ struct Plan {
     once: HashMap<Operation, VecDeque<Fault>>,
     always: HashMap<Operation, Fault>,
     calls: HashMap<Operation, usize>,
+    called_at: HashMap<Operation, Moment>,
     last_claim: Option<Claim>,
     unextendable: Option<LockName>,
     jammed: HashSet<LockName>,
@@ -160,6 +162,11 @@ impl Faulty {
         self.plan().calls.get(&operation).copied().unwrap_or(0)
     }
 
+    /// Returns the time of the last call of `operation`.
+    pub fn called_at(&self, operation: Operation) -> Option<Moment> {
+        self.plan().called_at.get(&operation).copied()
+    }
+
     /// Returns the last tried claim, so that a test can repeat it without the client.
     pub fn last_claim(&self) -> Option<Claim> {
         self.plan().last_claim.clone()
@@ -172,6 +179,7 @@ impl Faulty {
     fn fault(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
         *plan.calls.entry(operation).or_default() += 1;
+        plan.called_at.insert(operation, SystemClock.now());
         let once = plan.once.get_mut(&operation).and_then(VecDeque::pop_front);
         once.or_else(|| plan.always.get(&operation).copied())
     }

@@ -8,9 +8,7 @@ use tokio::time::{Instant, timeout};
 use super::harness::Harness;
 use super::steps::{client, eventually, faulty_client, fresh_name, patient};
 use crate::{Fault, Operation};
-use lock_core::{
-    Clock, Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, SystemClock, Wait,
-};
+use lock_core::{Drift, LockClient, LockError, LockGuard, LockRequest, LostReason, Wait};
 
 /// C5, S7: a slow answer shortens the remaining time; it does not move the deadline.
 pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harness) {
@@ -21,17 +19,14 @@ pub async fn c05_the_deadline_counts_from_before_the_request(harness: &dyn Harne
     faulty.once(Operation::Acquire, Fault::Late(acquire_delay));
     faulty.always(Operation::Extend, Fault::Late(renewal_delay));
     let validity = Drift::default().validity(ttl);
-    let before = SystemClock.now();
+    let asked = |operation| faulty.called_at(operation).expect("a request");
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     let first = guard.deadline();
-    let allowed = before.after(validity + acquire_delay / 2);
-    assert!(
-        allowed.has_reached(first),
-        "a deadline is to count from before the request, not from the reply"
-    );
+    let counted = asked(Operation::Acquire).after(validity).has_reached(first);
+    assert!(counted, "a deadline is to count from before the request, not from the reply");
     eventually(harness, "the lock is renewed", async || guard.deadline() != first).await;
-    let allowed = SystemClock.now().after(validity - renewal_delay);
-    let counted = allowed.has_reached(guard.deadline());
+    let renewed = guard.deadline();
+    let counted = asked(Operation::Extend).after(validity).has_reached(renewed);
     assert!(counted, "a renewed deadline is to count from before the renewal, not from its reply");
     guard.release().await.expect("an answer");
 }
