@@ -21,7 +21,7 @@ impl Asked {
     pub(super) fn read(line: &[u8], args: &args::Hold) -> Result<Self, (Option<String>, Failure)> {
         let value: Value =
             serde_json::from_slice(line).map_err(|error| (None, unreadable(&error)))?;
-        let id = value.get("id").and_then(Value::as_str).map(str::to_owned);
+        let id = named_in(&value);
         let line = serde_json::from_value(value).map_err(|error| unreadable(&error));
         line.and_then(|line| Self::of(line, args)).map_err(|failure| (id, failure))
     }
@@ -48,6 +48,18 @@ impl Asked {
             }
             _ => Err(usage("a line has either acquire or release")),
         }
+    }
+}
+
+/// Returns the id of a line, which may ask for something impossible. No event shows a name with a password.
+fn named_in(line: &Value) -> Option<String> {
+    let first = || {
+        let names = line.get("acquire")?;
+        args::public(names.get(0).unwrap_or(names).as_str()?).ok()
+    };
+    match line.get("id") {
+        None | Some(Value::Null) => first(),
+        Some(id) => id.as_str().map(str::to_owned),
     }
 }
 
@@ -112,6 +124,27 @@ mod tests {
 
     use super::*;
 
+    fn arguments() -> args::Hold {
+        let hold = args::Cli::parse_from(["leasehold", "hold", "--json-lines"]);
+        let args::Command::Hold(hold) = hold.command else { panic!("another command") };
+        hold
+    }
+
+    #[test]
+    fn a_line_that_is_refused_is_answered_under_its_id() {
+        for (line, id) in [
+            (r#"{"acquire":"a","id":"1","shared":true,"limit":3}"#, Some("1")),
+            (r#"{"acquire":"a","shared":true,"limit":3}"#, Some("a")),
+            (r#"{"acquire":["a","b"],"id":null,"ttl_ms":0}"#, Some("a")),
+            (r#"{"acquire":"redis://u:secret@h","take":3}"#, None),
+            (r#"{"acquire":"a","id":1}"#, None),
+            (r#"{"acquire":[]}"#, None),
+        ] {
+            let refused = Asked::read(line.as_bytes(), &arguments()).map(drop).expect_err(line);
+            assert_eq!(refused.0.as_deref(), id, "{line}");
+        }
+    }
+
     /// Any line asks for something, or is refused as wrong usage.
     #[test]
     fn fuzz_lines() {
@@ -121,8 +154,7 @@ mod tests {
             "\"label\":", "null", "{\"acquire\":\"a\",", "{\"acquire\":[",
             "\"redis://u:s3cr3t@h\"", "\\u0000",
         ];
-        let hold = args::Cli::parse_from(["leasehold", "hold", "--json-lines"]);
-        let args::Command::Hold(hold) = hold.command else { panic!("another command") };
+        let hold = arguments();
         lock_fuzz::check(|parts| {
             let line = lock_fuzz::text(WORDS, parts);
             if let Err((_, failure)) = Asked::read(line.as_bytes(), &hold) {
