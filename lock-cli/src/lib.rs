@@ -92,18 +92,18 @@ fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
 }
 
 async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
-    let store = StoreUrl::new(cli, connector);
+    let store = || StoreUrl::new(cli, connector);
     match &cli.command {
-        Command::Run(args) => run::run(args, &store).await,
-        Command::Hold(args) => hold::run(args, &store).await,
-        Command::Elect(args) => elect::run(args, &store).await,
-        Command::Leader(args) => leader::run(args, &store).await,
-        Command::Inspect(args) => inspect::run(args, &store).await,
-        Command::Ps(args) => ps::run(args, &store).await,
-        Command::Watch(args) => watch::run(args, &store).await,
-        Command::Release(args) => release::run(args, &store).await,
-        Command::Doctor(args) => doctor::run(args, &store).await,
-        Command::Bench(args) => bench::run(args, &store).await,
+        Command::Run(args) => run::run(args, &store()?).await,
+        Command::Hold(args) => hold::run(args, &store()?).await,
+        Command::Elect(args) => elect::run(args, &store()?).await,
+        Command::Leader(args) => leader::run(args, &store()?).await,
+        Command::Inspect(args) => inspect::run(args, &store()?).await,
+        Command::Ps(args) => ps::run(args, &store()?).await,
+        Command::Watch(args) => watch::run(args, &store()?).await,
+        Command::Release(args) => release::run(args, &store()?).await,
+        Command::Doctor(args) => doctor::run(args, &store()?).await,
+        Command::Bench(args) => bench::run(args, &store()?).await,
         #[cfg(feature = "postgres")]
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args, connector),

@@ -17,62 +17,23 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 
 /// The place of the locks, and the connector that can open it.
 pub(crate) struct StoreUrl<'a> {
-    /// The value of `--url`.
-    typed: Option<&'a str>,
-    /// The value of `--url-file`.
-    file: Option<&'a Path>,
+    url: String,
     connector: &'a Connector,
 }
 
 impl<'a> StoreUrl<'a> {
-    pub(crate) fn new(cli: &'a Cli, connector: &'a Connector) -> Self {
-        Self { typed: cli.url.as_deref(), file: cli.url_file.as_deref(), connector }
-    }
-
-    /// Returns a client of the locks at the typed URL, at the URL in the file, at LEASEHOLD_URL, or else in this
-    /// user's own directory.
-    ///
-    /// They must be the same locks for all who name them like this.
-    pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
-        self.connect_within(Duration::ZERO).await
-    }
-
-    /// Connects, and retries for this long while the server is away.
-    pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
-        let url = self.chosen()?;
-        tracing::info!("locks are at {}", self.described());
-        if url.starts_with("memory:") {
-            return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
-        }
-        if url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
-            return Err(usage(
-                "a directory of locks is named from the root, as file:/var/lib/locks: other processes \
-                 may have other working directories, and `~` is not expanded in a URL",
-            ));
-        }
-        Ok(self.connector.clone().retry_for(patience).connect(&url).await?)
-    }
-
-    /// Returns the name of the store for people, without secrets.
-    pub(crate) fn shown(&self) -> String {
-        UrlParameters::of(&self.chosen().unwrap_or_default()).shown()
-    }
-
-    /// Returns the name of the store, and a remark if no other machine shares its locks.
-    pub(crate) fn described(&self) -> String {
-        let shown = self.shown();
-        if shown.starts_with("file:") { format!("{shown} (this machine alone)") } else { shown }
-    }
-
-    fn chosen(&self) -> Result<String, Failure> {
-        let (url, from) = match (self.typed, self.file) {
-            (Some(typed), _) => (typed.to_owned(), "--url".to_owned()),
+    /// Chooses the typed URL, the URL in the file, LEASEHOLD_URL, or else this user's own directory. It is read once:
+    /// the file may be a pipe.
+    pub(crate) fn new(cli: &Cli, connector: &'a Connector) -> Result<Self, Failure> {
+        let typed = cli.url.as_ref().map(|url| (url.clone(), "--url".to_owned()));
+        let (url, from) = match (typed, &cli.url_file) {
+            (Some(typed), _) => typed,
             (None, Some(path)) => (read(path)?, path.display().to_string()),
             (None, None) => match env::var_os("LEASEHOLD_URL").map(OsString::into_string) {
                 // A secret often ends with the end of its line.
                 Some(Ok(url)) => (url.trim().to_owned(), "LEASEHOLD_URL".to_owned()),
                 Some(Err(_)) => return Err(usage("LEASEHOLD_URL is not UTF-8")),
-                None => return own_directory(),
+                None => return Ok(Self { url: own_directory()?, connector }),
             },
         };
         // A missing secret must not give each machine its own locks.
@@ -81,15 +42,46 @@ impl<'a> StoreUrl<'a> {
                 "give it a URL, or leave it out for the locks of this user on this machine alone";
             return Err(usage(&format!("{from} is empty: {remedy}")));
         }
-        Ok(url)
+        Ok(Self { url, connector })
+    }
+
+    /// Returns a client of the locks. They must be the same locks for all who name them like this.
+    pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
+        self.connect_within(Duration::ZERO).await
+    }
+
+    /// Connects, and retries for this long while the server is away.
+    pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
+        tracing::info!("locks are at {}", self.described());
+        if self.url.starts_with("memory:") {
+            return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
+        }
+        if self.url.strip_prefix("file:").is_some_and(|path| !path.starts_with('/')) {
+            return Err(usage(
+                "a directory of locks is named from the root, as file:/var/lib/locks: other processes \
+                 may have other working directories, and `~` is not expanded in a URL",
+            ));
+        }
+        Ok(self.connector.clone().retry_for(patience).connect(&self.url).await?)
     }
 
     /// Connects for a measurement; memory is as good as any store.
     pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
-        match self.chosen()? {
-            url if url.starts_with("memory:") => Ok(self.connector.connect(&url).await?),
-            _ => self.connect().await,
+        match self.url.starts_with("memory:") {
+            true => Ok(self.connector.connect(&self.url).await?),
+            false => self.connect().await,
         }
+    }
+
+    /// Returns the name of the store for people, without secrets.
+    pub(crate) fn shown(&self) -> String {
+        UrlParameters::of(&self.url).shown()
+    }
+
+    /// Returns the name of the store, and a remark if no other machine shares its locks.
+    pub(crate) fn described(&self) -> String {
+        let shown = self.shown();
+        if shown.starts_with("file:") { format!("{shown} (this machine alone)") } else { shown }
     }
 }
 
