@@ -90,7 +90,7 @@ impl Job {
     /// Gives the command the terminal, if we may give it.
     pub(super) fn hand_over(&mut self) -> bool {
         let ours = self.foreground() == Some(getpgrp());
-        self.is_in_front = self.is_in_front || ours && self.put_in_front(self.group);
+        self.is_in_front |= ours && self.put_in_front(self.group);
         ours
     }
 

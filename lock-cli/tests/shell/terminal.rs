@@ -195,6 +195,27 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
     }
 }
 
+/// The shell in the meantime took the terminal for itself, and then gave it to us alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_command_reads_again_that_was_in_the_background() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    let script =
+        "read x; echo $$ > pid; while [ ! -e go ]; do :; done; read y; echo got $y; exit 5";
+    terminal.types(&format!("clear; $L run a -- sh -c '{script}'"));
+    terminal.holds("a").await;
+    terminal.types("");
+    terminal.pid().await;
+    terminal.keys("C-z");
+    terminal.shows("Stopped").await;
+    terminal.types("clear; bg; fg; echo code $?");
+    std::fs::write(shell.file("go"), "").expect("a file");
+    terminal.shows("sh -c").await;
+    terminal.types("it");
+    terminal.shows("got it").await;
+    terminal.shows("code 5").await;
+}
+
 /// A command that was stopped for longer than the TTL does not continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
