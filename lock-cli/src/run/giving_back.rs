@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use leasehold::core::Release;
+use leasehold::core::{Clock, Release, SystemClock};
 use leasehold::{LockError, LockGuard};
 
 use crate::exit::Failure;
@@ -63,10 +63,13 @@ pub(crate) async fn all(
 }
 
 async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, Failure> {
-    let (name, left) = (guard.name().clone(), guard.remaining());
-    match guard.release_confirmed().await {
-        Ok(Release::Released) if !left.is_zero() => Ok(None),
-        Err(error) if !left.is_zero() => {
+    let (name, left, deadline) = (guard.name().clone(), guard.remaining(), guard.deadline());
+    let (was_held, released) = (!left.is_zero(), guard.release_confirmed().await);
+    match released {
+        Ok(Release::Released) if was_held => Ok(None),
+        // Once the lease has expired, "not held" may be a normal end.
+        Ok(Release::NotHeld) if was_held && SystemClock.now().has_reached(deadline) => Ok(None),
+        Err(error) if was_held => {
             // The store keeps it a little longer than we believe, by the drift of the clocks.
             let until = Instant::now() + left.mul_f64(1.02);
             Ok(Some(Unreleased { error, store: store.to_owned(), until, is_told: false }))
@@ -77,8 +80,11 @@ async fn give_back(guard: LockGuard, store: &str) -> Result<Option<Unreleased>, 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use leasehold::core::MemoryBackend;
-    use leasehold::{LockClient, OnceOutcome};
+    use leasehold::{ClientOptions, LockClient, LockRequest, OnceOutcome};
+    use lock_testkit::{Fault, Faulty, Operation};
 
     use super::*;
 
@@ -94,5 +100,19 @@ mod tests {
         assert!(!guard.is_held());
         let (released, _) = all(vec![guard], "memory:").await;
         assert!(released.is_err(), "the loss is not told");
+    }
+
+    /// C47: the try whose answer was lost has released the lock, and the next try comes after the end of the lease.
+    #[tokio::test]
+    async fn c47_a_release_that_outlasts_its_lease_is_no_loss() {
+        let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+        let options = ClientOptions::new().request_timeout(Duration::from_secs(8));
+        let locks = LockClient::with_options(faulty.clone(), options);
+        let request = LockRequest::new("a").ttl(Duration::from_secs(3));
+        let guard = locks.acquire(request).await.expect("a free lock");
+        faulty.once(Operation::Release, Fault::SilenceAfter);
+        let (released, unreleased) = all(vec![guard], "memory:").await;
+        assert!(released.is_ok() && unreleased.is_empty(), "a loss is told");
+        assert_eq!(faulty.calls(Operation::Release), 2);
     }
 }
