@@ -82,12 +82,15 @@ impl UrlParameters {
     /// ```
     pub fn shown(&self) -> String {
         // C32: the password is also left out if it has characters that should be percent-encoded. After a `?` or
-        // `#` in a password, the `@` is not in the base.
-        let (scheme, rest) = self.base.split_once(':').unwrap_or((&self.base, ""));
+        // `#` in a password, the `@` is not in the base. A URL may lack its scheme. A path may contain an `@`.
+        let (scheme, rest) = self.base.split_once(':').unwrap_or(("", &self.base));
         match (rest.strip_prefix("//"), rest.rsplit_once('@')) {
+            _ if scheme.contains('@') => "…".to_owned(),
             (Some(_), None) if self.has_late_at => format!("{scheme}://…"),
             (Some(_), Some((_, hosts))) => format!("{scheme}://{hosts}"),
-            (None, Some((login, _))) if login.contains(':') => format!("{scheme}:…"),
+            (None, Some((login, _))) if !login.starts_with('/') || login.contains(':') => {
+                format!("{scheme}:…")
+            }
             _ => self.base.clone(),
         }
     }
@@ -218,6 +221,10 @@ mod tests {
             ("redis://u:sec?ret@h/3", "redis://…"),
             ("redis://u:sec#ret@h/3", "redis://…"),
             ("redis:u:secret@h", "redis:…"),
+            ("u:secret@h:6379", "u:…"),
+            (":secret@h", ":…"),
+            ("secret@h", ":…"),
+            ("secret@h:6379", "…"),
         ] {
             assert_eq!(UrlParameters::of(url).shown(), shown);
         }
