@@ -25,7 +25,14 @@ impl Runtime {
         open: impl Future<Output = Result<LockClient, LockError>>,
     ) -> Result<Self, LockError> {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(no_thread)?;
-        let (client, handle) = (runtime.block_on(open)?, runtime.handle().clone());
+        let opened = runtime.block_on(open);
+        let (client, handle) = match opened {
+            Ok(client) => (client, runtime.handle().clone()),
+            Err(error) => {
+                runtime.shutdown_background();
+                return Err(error);
+            }
+        };
         let (end, ended) = oneshot::channel();
         let served = client.clone();
         let serve = async move {
@@ -34,7 +41,11 @@ impl Runtime {
         };
         let thread = thread::Builder::new()
             .name("leasehold".into())
-            .spawn(move || runtime.block_on(serve))
+            .spawn(move || {
+                runtime.block_on(serve);
+                // It waits for no blocked thread, such as a thread that asks a silent name server.
+                runtime.shutdown_background();
+            })
             .map_err(no_thread)?;
         Ok(Self { client, handle, end: Some(end), thread: Some(thread) })
     }
