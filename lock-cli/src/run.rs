@@ -248,6 +248,7 @@ impl<'a> Held<'a> {
                     lost = true;
                 }
                 signal = self.signals.next() => {
+                    self.asked_to_end |= is_ending(signal);
                     let interrupts = matches!(signal, Signal::INT | Signal::TERM);
                     if interrupts && std::mem::replace(&mut interrupted, true) {
                         break;

@@ -58,6 +58,23 @@ pub(crate) async fn c40_a_leader_that_lost_is_a_candidate_again(store: &impl Sto
     assert_eq!(terms(&shell).len(), 2);
 }
 
+/// C40: a signal that comes while the command ends after a loss ends the candidacy too.
+pub(crate) async fn c40_who_is_signalled_after_a_loss_campaigns_no_more(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "trap 'echo > asked' TERM; trap 'echo > interrupted' INT; \
+                  echo $LEASEHOLD_TOKEN >> terms; while [ ! -e go ]; do sleep 0.01; done";
+    let campaign = ["elect", "--ttl", "4s", "--grace", "60s", "a", "--", "sh", "-c", script];
+    let mut leader = shell.start(&campaign);
+    until_terms(&shell, 1).await;
+    assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
+    shell.appears("asked").await;
+    leader.send(Signal::INT);
+    shell.appears("interrupted").await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(leader.code().await, 76, "{}", leader.stderr());
+    assert_eq!(terms(&shell).len(), 1);
+}
+
 pub(crate) async fn c40_a_command_that_failed_is_run_in_another_term(store: &impl Store) {
     let shell = Shell::of(store);
     let script = "echo $LEASEHOLD_TOKEN >> terms; test $(wc -l < terms) -ge 3";

@@ -82,6 +82,7 @@ macro_rules! shell_checks {
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_command_that_failed_is_run_in_another_term
             leading::c40_who_is_signalled_campaigns_no_more
+            leading::c40_who_is_signalled_after_a_loss_campaigns_no_more
             leading::following_prints_each_change
             once::c42_twenty_that_start_at_once_run_it_once
             once::c42_a_run_that_failed_runs_again
