@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit
     let client = loop {
         match connect(store, Duration::ZERO, &mut signals).await {
             Err(failure) if failure.is_transient() => {
-                tell(args.quiet, &format!("{}; still a candidate", failure.message()));
+                still_a_candidate(args.quiet, failure.message());
             }
             connected => break connected?,
         }
@@ -43,9 +43,10 @@ async fn pause(name: &LockName, signals: &mut Signals) -> Result<(), Failure> {
     }
 }
 
-fn tell(quiet: bool, message: &str) {
+/// Reports why the command does not run, unless the user wants no warnings.
+fn still_a_candidate(quiet: bool, why: &str) {
     if !quiet {
-        terminal::warning(message);
+        terminal::warning(&format!("{why}; still a candidate"));
     }
 }
 
@@ -56,13 +57,6 @@ struct Candidate<'a> {
     store: &'a str,
 }
 
-/// Step after a term.
-enum Next {
-    /// Another campaign.
-    Campaign,
-    End(Result<Exit, Failure>),
-}
-
 impl Candidate<'_> {
     /// Campaigns and leads until the command succeeds, or a signal comes.
     async fn lead_until_the_end(&self, signals: &mut Signals) -> Result<Exit, Failure> {
@@ -71,11 +65,7 @@ impl Candidate<'_> {
                 elected = self.campaign() => elected,
                 signal = signals.interruption() => return Err(interrupted(std::slice::from_ref(self.name), signal)),
             };
-            let next = match elected {
-                Ok(leadership) => self.lead(leadership, signals).await,
-                Err(error) => return Err(error.into()),
-            };
-            if let Next::End(ended) = next {
+            if let Some(ended) = self.lead(elected?, signals).await {
                 return ended;
             }
             pause(self.name, signals).await?;
@@ -89,8 +79,7 @@ impl Candidate<'_> {
         let election = self.client.election(self.name).ttl(lease.ttl).label(lease.label());
         let election = election.on_wait(move |seen| listener(&name, seen));
         let quiet = self.args.quiet;
-        let election = election
-            .on_outage(move |error| tell(quiet, &format!("{}; still a candidate", chain(error))));
+        let election = election.on_outage(move |error| still_a_candidate(quiet, &chain(error)));
         tokio::select! {
             biased;
             elected = election.campaign() => elected,
@@ -98,8 +87,12 @@ impl Candidate<'_> {
         }
     }
 
-    /// Runs the command for one term.
-    async fn lead(&self, leadership: Leadership, signals: &mut Signals) -> Next {
+    /// Runs the command for one term. Returns `None` if another campaign follows.
+    async fn lead(
+        &self,
+        leadership: Leadership,
+        signals: &mut Signals,
+    ) -> Option<Result<Exit, Failure>> {
         let guard = MultiGuard::from(leadership.into_guard());
         let terms = Terms {
             names: std::slice::from_ref(self.name),
@@ -109,27 +102,22 @@ impl Candidate<'_> {
         };
         let mut held = hold(guard, &terms, signals).await;
         held.unreleased.iter_mut().for_each(Unreleased::tell);
+        let still_a_candidate = |why: &str| still_a_candidate(self.args.quiet, why);
         match held.ended {
-            ended if held.asked_to_end => Next::End(ended),
+            ended if held.asked_to_end => return Some(ended),
             // The loss was reported already.
-            Ok(Exit::Lost) => Next::Campaign,
+            Ok(Exit::Lost) => {}
             Ok(Exit::Command(code @ (1..126 | 128..))) => {
-                self.tell(&format!("the command failed with {code}; still a candidate"));
-                Next::Campaign
+                still_a_candidate(&format!("the command failed with {code}"));
             }
             Ok(Exit::Signal(number)) => {
-                self.tell(&format!("signal {number} ended the command; still a candidate"));
-                Next::Campaign
+                still_a_candidate(&format!("signal {number} ended the command"));
             }
             Err(failure) if failure.exit() == Exit::Lost => {
                 let _ = failure.tell();
-                Next::Campaign
             }
-            ended => Next::End(ended),
+            ended => return Some(ended),
         }
-    }
-
-    fn tell(&self, message: &str) {
-        tell(self.args.quiet, message);
+        None
     }
 }

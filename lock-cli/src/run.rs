@@ -146,12 +146,6 @@ pub(crate) async fn hold(
     }
 }
 
-/// End of a command under a lock.
-enum Ended {
-    ByItself(ExitStatus),
-    Lost,
-}
-
 /// A command that runs under a lock.
 struct Held<'a> {
     guard: MultiGuard,
@@ -176,15 +170,12 @@ impl<'a> Held<'a> {
     }
 
     async fn run(mut self, terms: &Terms<'_>) -> WorkOutcome {
-        match self.until_end().await {
-            Ok(Ended::ByItself(status)) => self.finish(exit_of(status), terms).await,
-            Ok(Ended::Lost) => {
-                WorkOutcome { asked_to_end: self.asked_to_end, ..WorkOutcome::of(Ok(Exit::Lost)) }
-            }
-            Err(failure) => {
-                WorkOutcome { asked_to_end: self.asked_to_end, ..WorkOutcome::of(Err(failure)) }
-            }
-        }
+        let ended = match self.until_end().await {
+            Ok(Some(status)) => return self.finish(exit_of(status), terms).await,
+            Ok(None) => Ok(Exit::Lost),
+            Err(failure) => Err(failure),
+        };
+        WorkOutcome { asked_to_end: self.asked_to_end, ..WorkOutcome::of(ended) }
     }
 
     /// Records a successful run, and releases the locks, all at once. A loss that is found only now is reported,
@@ -205,22 +196,22 @@ impl<'a> Held<'a> {
         WorkOutcome { ended, asked_to_end: self.asked_to_end, unreleased }
     }
 
-    /// Waits until the command has ended, by itself or because the lock is lost.
-    async fn until_end(&mut self) -> Result<Ended, Failure> {
+    /// Waits until the command has ended. Returns its status, or `None` if the lock is lost.
+    async fn until_end(&mut self) -> Result<Option<ExitStatus>, Failure> {
         loop {
             tokio::select! {
                 biased;
                 loss = self.guard.lost() => {
                     self.lost(loss);
                     self.rest_ends(true).await;
-                    return self.group.ended().await.map(|_| Ended::Lost);
+                    return self.group.ended().await.map(|_| None);
                 }
                 status = self.group.ended() => {
                     let status = status?;
                     // Other processes of the group received the signal too, and may be cleaning up.
                     let interrupted = self.asked_to_end || status.signal().is_some();
                     let lost = interrupted && self.rest_ends(false).await;
-                    return Ok(if lost { Ended::Lost } else { Ended::ByItself(status) });
+                    return Ok((!lost).then_some(status));
                 }
                 signal = self.signals.next() => {
                     self.asked_to_end |= is_ending(signal);
