@@ -135,7 +135,7 @@ mod tests {
         for (line, id) in [
             (r#"{"acquire":"a","id":"1","shared":true,"limit":3}"#, Some("1")),
             (r#"{"acquire":"a","shared":true,"limit":3}"#, Some("a")),
-            (r#"{"acquire":["a","b"],"id":null,"ttl_ms":0}"#, Some("a")),
+            (r#"{"acquire":["a","b"],"id":null,"take":3}"#, Some("a")),
             (r#"{"acquire":"redis://u:secret@h","take":3}"#, None),
             (r#"{"acquire":"a","id":1}"#, None),
             (r#"{"acquire":[]}"#, None),
