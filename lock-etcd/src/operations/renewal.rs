@@ -36,7 +36,6 @@ struct Hold<'a> {
 impl EtcdBackend {
     pub(crate) async fn renew(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
         let asked = SystemClock.now();
-        self.keeper.ensure_running();
         let mut answers: HashMap<OwnerId, ExtensionResult> = HashMap::new();
         let mut holds = Vec::new();
         for (renewal, hold) in
@@ -48,6 +47,8 @@ impl EtcdBackend {
                 Err(error) => drop(answers.insert(renewal.owner, Err(error))),
             }
         }
+        // Now there is something to keep: a keeper that finds nothing ends.
+        self.keeper.ensure_running();
         for batch in on_one_session(&holds) {
             let answered = self.extend_batch(&batch, asked).await;
             let owners = batch.iter().map(|hold| hold.renewal.owner);
