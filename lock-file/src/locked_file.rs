@@ -82,16 +82,28 @@ impl LockedFile {
         Self::read(state_file, file)
     }
 
-    /// Opens and locks a file; `None` if it is missing.
+    /// Opens and locks a file; `None` if it is missing from its folder. C15: without the folder nothing is known.
     pub(crate) fn find(
         state_file: &StateFile,
         timeout: LockTimeout,
     ) -> Result<Option<Self>, BackendError> {
         match lock_current(state_file, Creation::Never, timeout) {
             Ok(file) => Self::read(state_file, file).map(Some),
-            Err(OpenError::Open(error)) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(OpenError::Open(error))
+                if error.kind() == ErrorKind::NotFound && state_file.has_folder() =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error.into_backend(state_file)),
         }
+    }
+
+    /// Returns the [identity](platform::identity) of the file.
+    pub(crate) fn identity(&self) -> Result<String, BackendError> {
+        let metadata = self.file.metadata();
+        let metadata =
+            metadata.map_err(|error| self.refused("read", Outcome::NotApplied, error))?;
+        Ok(platform::identity(&metadata, &self.state_file.path))
     }
 
     fn read(state_file: &StateFile, locked: Locked) -> Result<Self, BackendError> {
@@ -224,6 +236,9 @@ fn lock_current(
         let metadata = file.metadata().map_err(OpenError::Lock)?;
         if platform::is_at(&metadata, &state_file.path) {
             return Ok(Locked { file, length: metadata.len(), turn });
+        }
+        if timeout.is_over() {
+            return Err(OpenError::TimedOut(timeout.span));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use lock_core::LockName;
 
@@ -37,6 +37,10 @@ impl StateFile {
             (_, Some(folder), Some(name)) => platform::open_folder(folder)?.open(name, creation),
             _ => Err(io::ErrorKind::InvalidFilename.into()),
         }
+    }
+
+    pub(crate) fn has_folder(&self) -> bool {
+        self.path.parent().is_some_and(Path::exists)
     }
 
     /// Returns the remedy for a file that cannot be read.

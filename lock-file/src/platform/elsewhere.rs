@@ -62,6 +62,10 @@ pub(crate) fn is_at(_file: &Metadata, _path: &Path) -> bool {
     true
 }
 
+pub(crate) fn identity(_file: &Metadata, path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
 pub(crate) fn foreign_file_system(_path: &Path) -> io::Result<Option<String>> {
     Ok(None)
 }

@@ -224,6 +224,11 @@ pub(crate) fn is_at(file: &Metadata, path: &Path) -> bool {
     found.is_ok_and(|found| (found.dev(), found.ino()) == (file.dev(), file.ino()))
 }
 
+/// Returns the identity of an open file on this machine. Two containers may have different files at one path.
+pub(crate) fn identity(file: &Metadata, _path: &Path) -> String {
+    format!("{}:{}", file.dev(), file.ino())
+}
+
 /// Returns the kind of a path's file system; `None` if it is known to belong to one machine.
 pub(crate) fn foreign_file_system(path: &Path) -> io::Result<Option<String>> {
     // The width and sign of `f_type` differ between architectures; its magic numbers have 32 bits.
