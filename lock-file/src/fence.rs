@@ -122,7 +122,8 @@ impl FileFence {
             let mut fence = LockedFence::open(&path)?;
             caller.check()?;
             fence.check(token)?;
-            let replacement = Replacement::write(&path, &target, &contents, Privacy::Usual)?;
+            let writer = fence.file.identity()?;
+            let replacement = Replacement::write(&writer, &target, &contents, Privacy::Usual)?;
             // C25: the fence advances before the write.
             fence.remember(token, &synced, LockedFile::sync)?;
             let placed = replacement.put_in_place()?;

@@ -32,9 +32,9 @@ pub(crate) struct Replacement {
 }
 
 impl Replacement {
-    /// Writes `contents` beside `target` for `writer`: a locked fence, or a writer that writes once.
+    /// Writes `contents` beside `target` for the writer with this name: a locked fence, or a writer that writes once.
     pub(crate) fn write(
-        writer: &Path,
+        writer: &str,
         target: &Path,
         contents: &[u8],
         privacy: Privacy,
@@ -96,9 +96,8 @@ impl Drop for Replacement {
 
 /// All writes through a fence use the same name in a directory. The fence admits one at a time, and each first
 /// removes the file that a killed write has left.
-fn hidden_name(writer: &Path) -> String {
-    let digest = hex_digest(writer.as_os_str().as_encoded_bytes());
-    format!(".leasehold-{}.tmp", &digest[..16])
+fn hidden_name(writer: &str) -> String {
+    format!(".leasehold-{}.tmp", &hex_digest(writer)[..16])
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -64,7 +64,7 @@ impl Runs {
         let (name, occurrence) = (self.name.as_str(), record.occurrence.as_str());
         let text = format!("{MARK}\n{name}\n{occurrence}\n{}\n{forget_at}", record.token);
         // A name of its own: an earlier request for the same run may still be in progress.
-        let writer = self.folder.join(Uuid::new_v4().to_string());
+        let writer = Uuid::new_v4().to_string();
         let target = self.path_of(&record.occurrence);
         Replacement::write(&writer, &target, text.as_bytes(), Privacy::Private)
     }

@@ -24,6 +24,10 @@ fn is_stale(result: Result<(), FenceError>, by: u64) -> bool {
     matches!(result, Err(FenceError::Stale { seen, .. }) if seen == token(by))
 }
 
+fn identity_at(path: &Path) -> String {
+    LockedFence::open(path).expect("locked").file.identity().expect("readable")
+}
+
 #[tokio::test]
 async fn c35_a_check_remembers_nothing() {
     let (_home, fence) = home();
@@ -89,15 +93,28 @@ async fn a_stale_write_leaves_the_target_and_a_fresh_one_advances_the_fence() {
     assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 2, "nothing is left over");
 }
 
+/// S1: two containers may have different fences at one path, and write beside each other in a shared directory.
+#[test]
+fn s1_a_fence_is_known_by_its_file() {
+    let (home, _fence) = home();
+    let [path, moved, alias] = ["fence", "moved", "alias"].map(|name| home.path().join(name));
+    let identity = identity_at(&path);
+    fs::rename(&path, &moved).expect("moved");
+    fs::hard_link(&moved, &alias).expect("linked");
+    FileFence::open(&path).expect("opens");
+    assert_ne!(identity_at(&path), identity);
+    assert_eq!(identity_at(&alias), identity);
+}
+
 #[tokio::test]
 async fn a_target_keeps_its_permissions_and_leftovers_of_a_crash_are_cleared() {
     let (home, fence) = home();
     let target = home.path().join("target");
     fs::write(&target, "old").expect("written");
     fs::set_permissions(&target, fs::Permissions::from_mode(0o440)).expect("set");
-    let path = home.path().join("fence");
-    let torn = Replacement::write(&path, &target, b"torn", Privacy::Usual).expect("written beside");
-    std::mem::forget(torn);
+    let writer = identity_at(&home.path().join("fence"));
+    let torn = Replacement::write(&writer, &target, b"torn", Privacy::Usual);
+    std::mem::forget(torn.expect("written beside"));
     fence.write(token(1), &target, b"new").await.expect("written");
     assert_eq!(fs::read(&target).expect("readable"), b"new");
     let mode = fs::metadata(&target).expect("there").permissions().mode();
