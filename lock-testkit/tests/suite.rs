@@ -77,7 +77,6 @@ impl Harness for Slow {
 
 /// Cases that a slow store would fail if they allowed too little time.
 const TIMED: [&str; 8] = [
-    "c05_the_deadline_counts_from_before_the_request",
     "c12_a_slow_grant_is_renewed_in_time",
     "c14_a_bounded_wait_times_out",
     "c16_an_acquire_whose_reply_was_lost_is_granted",
@@ -85,6 +84,7 @@ const TIMED: [&str; 8] = [
     "c20_shutdown_waits_for_no_acquisition_that_nobody_polls",
     "c27_a_release_lets_the_next_one_in",
     "c28_a_dead_holder_costs_no_more_than_its_ttl",
+    "c40_a_candidate_outlasts_an_outage",
 ];
 
 #[test]
@@ -96,7 +96,8 @@ fn a_store_that_is_slow_is_given_the_time_that_it_needs() {
         }
     });
     let default = Slow::with(Duration::from_secs(1));
-    assert!(verdict(TIMED[0], default).is_err(), "a store is slow enough to tell them apart");
+    let told = verdict("c40_a_candidate_outlasts_an_outage", default);
+    assert!(told.is_err(), "a store is slow enough to tell them apart");
 }
 
 /// Returns the verdict of a case of the suite on a backend.

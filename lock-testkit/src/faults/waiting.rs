@@ -61,7 +61,10 @@ pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
 pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     let server = H::shared().await;
     let proxy = H::proxy(server).await;
-    let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    // A connection on which an answer is late is replaced, and there is no other one.
+    let limit = H::REQUEST_TIMEOUT * 2;
+    let waiter = client_within::<H>(proxy.addr(), limit).await;
+    let holder = client_at::<H>(server.addr()).await;
     waiter.admin().inspect("x").await.expect("an answer");
     proxy.set(Mode::BlackHole);
     proxy.set_existing(Mode::Pass);
@@ -76,6 +79,6 @@ pub async fn c28_a_waiter_without_a_push_connection_polls<H: Harness>() {
     let endless = patient(&name).wait(Wait::Forever);
     let waiting = queued(&waiter, &holder, endless, &name).await;
     // Longer than an endless wait lasts without an answer of the server.
-    tokio::time::sleep(H::REQUEST_TIMEOUT * 6).await;
+    tokio::time::sleep(limit * 6).await;
     served_within(Duration::from_secs(1) + H::SLACK, guard, waiting).await;
 }
