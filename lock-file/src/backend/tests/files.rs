@@ -220,7 +220,7 @@ async fn a_directory_that_cannot_be_used_is_said_when_it_is_opened_or_lost() {
     let error = lock.acquire(&claim("a"), None).await.expect_err("gone");
     assert!(!error.is_transient() && error.outcome() == Outcome::NotApplied, "{error}");
     // C15: a directory that is away for a moment says nothing about a hold.
-    let released = lock.release(&LockName::new("a").expect("a name"), OwnerId::new()).await;
+    let released = lock.release(&LockName::new("a").expect("a name"), OwnerId::random()).await;
     assert_eq!(released.expect_err("gone").outcome(), Outcome::NotApplied);
 }
 
