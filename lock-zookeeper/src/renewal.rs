@@ -129,14 +129,15 @@ impl Store {
         if self.claims.is_over(owner) {
             return Ok(Extension::Lost);
         }
-        let (node, lasts) = match known {
-            Some(node) => (node, ttl),
-            None => match self.held_by(&*self.sessions.common().await?, renewal).await? {
-                // C10, C41: an extension shortens no hold.
-                Some((node, lasts)) => (node, lasts.max(ttl)),
+        let (node, lasts) = match (known, self.claims.left(owner)) {
+            (Some(node), Some(left)) => (node, left),
+            _ => match self.held_by(&*self.sessions.common().await?, renewal).await? {
+                Some(found) => found,
                 None => return Ok(Extension::Lost),
             },
         };
+        // C10, C41: an extension shortens no hold.
+        let lasts = lasts.max(ttl);
         let session = self.sessions.for_ttl(lasts).await?;
         // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
         // this future is dropped, the next renewal looks for the node.

@@ -185,6 +185,38 @@ async fn c16_a_repeat_on_another_session_takes_its_grant_along() {
     .await;
 }
 
+/// C10, C41: a hold that moves because its session has ended for its client keeps its time.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c41_a_hold_that_leaves_an_ended_session_keeps_its_time() {
+    let (url, name) = (one_member().await.url(), fresh_name());
+    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let (runtime, request) = (runtime.expect("a runtime"), patient(&name));
+    let operator = Client::connect(&url["zookeeper://".len()..]).await.expect("a connection");
+    let lock = format!("/leasehold/locks/{name}");
+    let nodes = async || operator.list_children(&lock).await.expect("the lock's node");
+    let leased = runtime.spawn(async move {
+        let backend = ZooKeeperBackend::connect(&url).await.expect("a connection");
+        let lease = backend.acquire_lease(&request).await.expect("a free lock");
+        (backend, lease)
+    });
+    let (backend, lease) = leased.await.expect("no panic");
+    let first = nodes().await;
+    runtime.shutdown_background();
+    let shorter = [Renewal::new(&lease, Ttl::new(TTL).expect("a TTL"))];
+    eventually("it moves", LIMIT, async || {
+        let answer = backend.extend(&shorter).await.pop().expect("one answer");
+        assert!(!matches!(answer, Ok(Extension::Lost)), "it is held");
+        nodes().await != first
+    })
+    .await;
+    let [node] = &nodes().await[..] else { panic!("one hold") };
+    let (text, _) = operator.get_data(&format!("{lock}/{node}")).await.expect("its node");
+    let text = String::from_utf8(text).expect("UTF-8");
+    let millis = text.split(' ').nth(2).and_then(|word| word.parse().ok());
+    let lasts = millis.map(Duration::from_millis).expect("its TTL");
+    assert!(lasts > TTL, "it lasts for {lasts:?} in place of a minute");
+}
+
 /// C8: a move whose answer is late is no eviction, and an eviction after the move is noticed.
 #[tokio::test]
 async fn c08_a_move_whose_answer_is_late_is_no_eviction() {
