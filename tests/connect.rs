@@ -51,8 +51,10 @@ async fn a_bad_url_is_refused_with_what_to_do_and_without_its_password() {
         let text = refusal(url).await;
         assert!(text.contains(says), "{url:?}: {text}");
     }
-    let text = refusal("mysql://user:secret@localhost").await;
-    assert!(!text.contains("secret"), "{text}");
+    for url in ["mysql://user:secret@localhost", "secret@localhost:6379"] {
+        let text = refusal(url).await;
+        assert!(!text.contains("secret"), "{text}");
+    }
 }
 
 /// C49, for the backends without a server. Each other backend has a test of its own for this.

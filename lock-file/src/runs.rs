@@ -91,7 +91,10 @@ impl Runs {
         let file = StateFile { path: self.path_of(occurrence), of };
         let text = match read(&file) {
             Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            // C15: without the directory nothing is known.
+            Err(error) if error.kind() == ErrorKind::NotFound && self.directory.exists() => {
+                return Ok(None);
+            }
             Err(error) => return Err(fault::refused("read", &file, Outcome::NotApplied, error)),
         };
         let start = format!("{MARK}\n{}\n{}\n", self.name.as_str(), occurrence.as_str());

@@ -129,15 +129,15 @@ impl Store {
         if self.claims.is_over(owner) {
             return Ok(Extension::Lost);
         }
-        let (node, lasts) = match (known, self.claims.left(owner)) {
-            (Some(node), Some(left)) => (node, left),
+        // C10, C41: an extension shortens no hold. The server has the TTL of a hold that lasts longer.
+        let lasts_longer = self.claims.left(owner).is_some_and(|left| left > ttl);
+        let (node, lasts) = match known {
+            Some(node) if !lasts_longer => (node, ttl),
             _ => match self.held_by(&*self.sessions.common().await?, renewal).await? {
-                Some(found) => found,
+                Some((node, lasts)) => (node, lasts.max(ttl)),
                 None => return Ok(Extension::Lost),
             },
         };
-        // C10, C41: an extension shortens no hold.
-        let lasts = lasts.max(ttl);
         let session = self.sessions.for_ttl(lasts).await?;
         // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
         // this future is dropped, the next renewal looks for the node.

@@ -67,7 +67,11 @@ impl Schemes {
                 "`{scheme}:` is not compiled in: enable the feature {feature} of `leasehold`"
             ));
         }
-        let shown: String = scheme.chars().take(20).collect();
+        // C32: without a scheme, the text before the first `:` may be a login.
+        let shown: String = match scheme.contains('@') {
+            true => "…".to_owned(),
+            false => scheme.chars().take(20).collect(),
+        };
         let shown = Readable::new(&shown);
         config(format!("no backend is called `{shown}`: there are {}", self.all()))
     }

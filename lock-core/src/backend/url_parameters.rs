@@ -82,15 +82,16 @@ impl UrlParameters {
     /// ```
     pub fn shown(&self) -> String {
         // C32: the password is also left out if it has characters that should be percent-encoded. After a `?` or
-        // `#` in a password, the `@` is not in the base. A URL may lack its scheme. A path may contain an `@`.
+        // `#` in a password, the `@` is not in the base. A URL may lack its scheme. A file's path may contain an `@`.
         let (scheme, rest) = self.base.split_once(':').unwrap_or(("", &self.base));
         match (rest.strip_prefix("//"), rest.rsplit_once('@')) {
             _ if scheme.contains('@') => "…".to_owned(),
             (Some(_), None) if self.has_late_at => format!("{scheme}://…"),
             (Some(_), Some((_, hosts))) => format!("{scheme}://{hosts}"),
-            (None, Some((login, _))) if !login.starts_with('/') || login.contains(':') => {
+            (None, at) if scheme != "file" && (at.is_some() || self.has_late_at) => {
                 format!("{scheme}:…")
             }
+            (None, Some((login, _))) if login.contains(':') => format!("{scheme}:…"),
             _ => self.base.clone(),
         }
     }
@@ -225,6 +226,9 @@ mod tests {
             (":secret@h", ":…"),
             ("secret@h", ":…"),
             ("secret@h:6379", "…"),
+            ("u:/secret@h:6379", "u:…"),
+            ("u:sec?ret@h:6379", "u:…"),
+            ("redis:u:sec#ret@h", "redis:…"),
         ] {
             assert_eq!(UrlParameters::of(url).shown(), shown);
         }
