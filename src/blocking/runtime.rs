@@ -43,7 +43,7 @@ impl Runtime {
             .name("leasehold".into())
             .spawn(move || {
                 runtime.block_on(serve);
-                // It waits for no blocked thread, such as a thread that asks a silent name server.
+                // Waits for no blocked thread, such as a thread that asks a silent name server.
                 runtime.shutdown_background();
             })
             .map_err(no_thread)?;
