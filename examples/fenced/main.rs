@@ -2,9 +2,9 @@
 //! real server refuses its late write.
 //!
 //! ```sh
-//! cargo run --features redis,etcd,postgres --example fenced              # starts its own servers
-//! cargo run --features redis-cluster,redis-sentinel --example fenced     # on these too
-//! cargo run --features etcd --example fenced -- --url etcd://127.0.0.1:2379/
+//! cargo run -p fenced --features etcd,postgres              # starts its own servers
+//! cargo run -p fenced --features redis-cluster,redis-sentinel     # on these too
+//! cargo run -p fenced --features etcd -- --url etcd://127.0.0.1:2379/
 //! ```
 //!
 //! Its own servers need `redis-server`, `etcd` and Postgres to be installed, each for its feature. The worker is

@@ -11,8 +11,8 @@
 //! The test `first_hour` stops and kills a Redis at the worst moments of these two files.
 //!
 //! ```sh
-//! cargo run --example first_hour [-- --url URL]
-//! cargo run --example first_hour -- --serve 127.0.0.1:8080    # until Ctrl-C or SIGTERM
+//! cargo run -p first_hour [-- --url URL]
+//! cargo run -p first_hour -- --serve 127.0.0.1:8080    # until Ctrl-C or SIGTERM
 //! ```
 
 mod http;

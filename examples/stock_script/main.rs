@@ -6,7 +6,7 @@
 //!
 //! Without `--url` it starts its own `redis-server`, which must be installed.
 //!
-//! `cargo run --features redis --example stock_script [-- --url redis://HOST/]`
+//! `cargo run -p stock_script [-- --url redis://HOST/]`
 
 use std::error::Error;
 

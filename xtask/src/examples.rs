@@ -13,7 +13,7 @@ use crate::workspace::cargo;
 /// a Redis server, ends the flash sale in the middle, and serves the shop of the first hour until a signal ends
 /// it. One failure does not hide another.
 pub(crate) fn run() -> Done {
-    step::run(&mut cargo("build --workspace --all-features --examples"))?;
+    step::run(&mut cargo("build --workspace --all-features --bins"))?;
     let examples = Example::all()?;
     let alone = examples.iter().map(|example| step::run(&mut example.command()));
     let on_redis = std::iter::once_with(|| on_redis::run(&examples));
@@ -42,7 +42,10 @@ mod tests {
         let examples = Example::all().expect("a folder of examples");
         assert!(examples.iter().any(|example| example.name == "quickstart"));
         for Example { name, takes_url } in examples {
-            assert!(readme.contains(&format!("--example {name}")), "{name} is not listed");
+            assert!(
+                readme.contains(&format!("-p {name}`")) || readme.contains(&format!("-p {name} ")),
+                "{name} is not listed"
+            );
             assert_eq!(paragraph.contains(&format!("`{name}`")), takes_url, "{name}");
         }
     }

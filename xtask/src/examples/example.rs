@@ -9,7 +9,7 @@ use crate::workspace::{root, target};
 /// Variable with the URL of the locks, for an example without that argument.
 pub(super) const URL: &str = "LEASEHOLD_URL";
 
-/// A file of the folder `examples`, or a folder there with a `main.rs`.
+/// A package of the folder `examples` with a `main.rs`.
 pub(super) struct Example {
     pub(super) name: String,
     /// True if the example reads [`URL`], according to its sources: a separate list would go stale.
@@ -22,10 +22,8 @@ impl Example {
         let sources = source::with_endings(&[".rs"])?;
         let examples = sources.iter().filter_map(|source| {
             let name = name(&source.path)?;
-            let own = sources
-                .iter()
-                .filter(|one| one.path == source.path || one.is_in(&format!("examples/{name}")));
-            let takes_url = own.into_iter().any(|one| one.text.contains(&reads_it));
+            let mut own = sources.iter().filter(|one| one.is_in(&format!("examples/{name}")));
+            let takes_url = own.any(|one| one.text.contains(&reads_it));
             Some(Self { name: name.to_owned(), takes_url })
         });
         Ok(examples.collect())
@@ -33,7 +31,7 @@ impl Example {
 
     /// Runs the program without arguments. The URL of the calling shell does not count.
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(target().join("debug/examples").join(&self.name));
+        let mut command = Command::new(target().join("debug").join(&self.name));
         command.current_dir(root()).stdin(Stdio::null()).env_remove(URL);
         command
     }
@@ -41,7 +39,6 @@ impl Example {
 
 /// Returns the name of the example whose main file is at `path`.
 fn name(path: &str) -> Option<&str> {
-    let path = path.strip_prefix("examples/")?.strip_suffix(".rs")?;
-    let name = path.strip_suffix("/main").unwrap_or(path);
+    let name = path.strip_prefix("examples/")?.strip_suffix("/main.rs")?;
     (!name.contains('/')).then_some(name)
 }

@@ -3,7 +3,7 @@
 //! An exported lease is as good as the lock: everybody who has its text can extend and release the hold. So it
 //! goes through the child's standard input, never through its arguments, which everybody on the machine can read.
 //!
-//! `cargo run --example hand_over [-- --url URL]`
+//! `cargo run -p hand_over [-- --url URL]`
 
 use std::error::Error;
 use std::io::{Write, read_to_string, stdin};

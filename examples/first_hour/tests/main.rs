@@ -5,13 +5,13 @@
 
 mod answer;
 mod counter;
-#[path = "../../examples/first_hour/http.rs"]
+#[path = "../http.rs"]
 #[allow(dead_code, reason = "requests are put to the handler, without a network")]
 mod http;
 mod moments;
 mod order;
 mod reports;
-#[path = "../../examples/first_hour/shop.rs"]
+#[path = "../shop.rs"]
 #[allow(dead_code, reason = "the tests connect with shorter time-outs")]
 mod shop;
 mod storms;

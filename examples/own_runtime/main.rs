@@ -4,7 +4,7 @@
 //! In the first half the locks live on the runtime of the service, in the second half on a runtime of their own, where
 //! handlers that block may cost no hold.
 //!
-//! `cargo run --release --features metrics --example own_runtime [-- --seconds 30 --url URL]`
+//! `cargo run --release -p own_runtime [-- --seconds 30 --url URL]`
 
 use std::error::Error;
 use std::hint::spin_loop;

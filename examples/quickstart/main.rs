@@ -1,6 +1,6 @@
 //! The first lines of the README: work under a lock, and the end of the hold.
 //!
-//! `cargo run --example quickstart [URL]`
+//! `cargo run -p quickstart [URL]`
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@
 //! night; nothing more is promised: the work of a host before its death stays done. Make each step of a real job
 //! repeatable, or send the token along with it.
 //!
-//! `cargo run --example nightly [-- --url URL]`
+//! `cargo run -p nightly [-- --url URL]`
 
 use std::error::Error;
 use std::fs::{OpenOptions, read_to_string};
