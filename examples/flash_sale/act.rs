@@ -50,7 +50,7 @@ impl Act {
         if self.stops_a_worker() { 1 } else { tasks }
     }
 
-    /// Returns the TTL of a lease. The third act waits until one expires.
+    /// Returns the TTL of a lease. The acts that stop a worker wait until a lease expires.
     pub(crate) fn ttl(self) -> Duration {
         Duration::from_secs(if self.stops_a_worker() { 1 } else { 10 })
     }

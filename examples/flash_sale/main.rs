@@ -1,18 +1,18 @@
 //! A flash sale: 100 items, 1,000 buyers, and 10 worker processes that serve them.
 //!
 //! ```sh
-//! cargo run --release --example flash_sale
-//! cargo run --release --features redis --example flash_sale -- --url redis://127.0.0.1/
+//! cargo run --release -p flash_sale
+//! cargo run --release -p flash_sale --features leasehold/redis -- --url redis://127.0.0.1/
 //! ```
 //!
-//! Three acts. Without a lock the shop oversells. With a lock it sells exactly its stock. In the third act the
-//! system stops a worker between its read and its write for longer than its lease. The late write ruins a shop
-//! that trusts only the lock. A shop that checks fencing tokens refuses it.
+//! Four acts, a row of a table each. Without a lock the shop oversells. With a lock the shop sells exactly its stock.
+//! In the third act the system stops a worker between its read and its write for longer than its lease. The late write
+//! ruins a shop that trusts only the lock. In the fourth act the shop checks fencing tokens and refuses the late write.
 //!
 //! Options change the size of the sale, but not the acts:
 //!
 //! ```sh
-//! cargo run --release --example flash_sale -- --workers 4 --tasks 16 --items 20 --buyers 500
+//! cargo run --release -p flash_sale -- --workers 4 --tasks 16 --items 20 --buyers 500
 //! ```
 //!
 //! The shop is files in a temporary directory, whatever store the locks are in, so every `--url` tells the same
@@ -67,10 +67,10 @@ async fn show(url: Option<String>, sale: Sale) -> Result<ExitCode, Failure> {
     let mut played = Vec::new();
     for act in Act::ALL {
         let result = stage.play(act).await?;
-        telling::act(&result);
+        telling::row(&result);
         played.push(result);
     }
-    telling::summary(&played);
+    telling::stopped_holders(&played);
     Ok(judge(&played))
 }
 

@@ -13,6 +13,7 @@ use crate::orders::Orders;
 use crate::played::{Played, Stop};
 use crate::sale::{Failure, Sale};
 use crate::shop::Shop;
+use crate::telling::Progress;
 
 /// The place of the acts. Dropping it removes its files.
 #[derive(Debug)]
@@ -36,6 +37,7 @@ impl Stage {
 
     pub(crate) async fn play(&self, act: Act) -> Result<Played, Failure> {
         let sale = self.sale;
+        let mut progress = Progress::of(act, sale);
         let dir = self.dir.path().join(format!("{act:?}"));
         Shop::found(&dir, sale.items)?;
         let orders = |worker| self.orders(act, worker, &dir);
@@ -44,6 +46,7 @@ impl Stage {
         let (mut heard, mut stop) = (Vec::new(), None);
         while let Some((worker, news)) = crew.next_news().await? {
             interfere(&crew, worker, news, &mut stop)?;
+            progress.hear(news);
             heard.push((worker, news));
         }
         crew.go_home()?;

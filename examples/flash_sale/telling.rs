@@ -1,8 +1,12 @@
-//! The printed story.
+//! The printed table, and the story of the stopped holder.
 
 use std::cmp::Ordering;
 use std::error::Error;
+use std::io::{IsTerminal, Write, stdout};
 use std::iter::successors;
+
+use anstream::{print, println};
+use anstyle::{AnsiColor, Style};
 
 use crate::act::Act;
 use crate::news::News;
@@ -10,109 +14,94 @@ use crate::played::{Played, Stop};
 use crate::sale::Sale;
 use crate::stage::Stage;
 
+const GOOD: Style = AnsiColor::Green.on_default();
+const BAD: Style = AnsiColor::Red.on_default();
+
+/// Cells of a full bar of progress.
+const BAR: usize = 22;
+
+/// Prints the size of the sale, and the head of the table.
 pub(crate) fn opening(stage: &Stage) {
     let Sale { workers, items, buyers, .. } = stage.sale;
     println!(
-        "A shop has {items} items. {buyers} buyers want one, and {workers} processes serve them.\n\
-         The shop is a few files; the locks come from the {} backend.",
+        "{workers} processes sell {items} items to {buyers} buyers. Locks: {}.",
         stage.backend
     );
+    println!("\n{:<32}{:>6}{:>10}{:>6}", "", "paid", "sold out", "left");
 }
 
-/// Prints the events of an act.
-pub(crate) fn act(played: &Played) {
-    match played.act {
-        Act::WithoutLock => without_lock(played),
-        Act::WithLock => with_lock(played),
-        Act::StoppedUnfenced => {
-            stopped(played);
-            println!("\n  A shop that trusts the lock:");
-            late_write(played);
-        }
-        Act::StoppedFenced => {
-            println!("\n  The same again, in a shop that checks fencing tokens:");
-            late_write(played);
+/// A bar in the place of an act's row, on a terminal, while the act is played.
+pub(crate) struct Progress {
+    act: Act,
+    buyers: usize,
+    served: usize,
+    is_shown: bool,
+}
+
+impl Progress {
+    pub(crate) fn of(act: Act, sale: Sale) -> Self {
+        let is_shown = stdout().is_terminal();
+        Self { act, buyers: sale.buyers as usize, served: 0, is_shown }
+    }
+
+    /// Counts a served buyer, and draws a bar that has grown.
+    pub(crate) fn hear(&mut self, news: News) {
+        let cells = |served: usize| BAR * served / self.buyers.max(1);
+        let before = cells(self.served);
+        self.served += usize::from(matches!(news, News::Sold { .. } | News::SoldOut));
+        let now = cells(self.served);
+        if self.is_shown && now > before {
+            print!("\r{:<32}{:░<BAR$}", self.act.in_short(), "█".repeat(now));
+            // A bar that cannot be drawn stops no sale.
+            let _ = stdout().flush();
         }
     }
 }
 
-fn without_lock(played: &Played) {
-    println!(
-        "\nAct 1. No lock.\n  \
-         A worker reads the stock, takes a payment for a millisecond, writes one less."
-    );
-    sales(played);
-    println!("  Those who read the same number sold the same item.");
-}
-
-fn with_lock(played: &Played) {
-    println!("\nAct 2. The same, under a lock from the read to the write.");
-    sales(played);
-    let holds = played.holds();
-    if let [first, .., last] = holds[..] {
-        let (count, first, last) = (holds.len(), first.token, last.token);
-        println!(
-            "  {count} holds, one at a time, each with a greater token than the one before:\n  \
-             the first had {first}, the last {last}."
-        );
-    }
-}
-
-fn stopped(played: &Played) {
-    println!("\nAct 3. Under the lock again, and the system stops one of the workers.");
-    let Some(Stop { worker, token, read, stopped, went_on }) = played.stop else {
-        return println!("  No worker came to be stopped.");
+/// Prints the row of a finished act, over its bar.
+pub(crate) fn row(played: &Played) {
+    let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
+    let (name, items) = (played.act.in_short(), played.sale.items);
+    let (color, result) = match sold.cmp(&items) {
+        Ordering::Less => (BAD, format!("{} unsold", items - sold)),
+        Ordering::Equal => (GOOD, "exact".to_owned()),
+        Ordering::Greater => (BAD, format!("{} too many", sold - items)),
     };
+    if stdout().is_terminal() {
+        print!("\r");
+    }
+    println!("{name:<32}{sold:>6}{turned_away:>10}{left:>6}  {color}{result}{color:#}");
+}
+
+/// Tells what happened to the holders that were stopped.
+pub(crate) fn stopped_holders(played: &[Played]) {
+    for played in played {
+        if let Some(stop) = played.stop {
+            println!("\n{}:", played.act.in_short());
+            stopped_holder(played, stop);
+        }
+    }
+    println!("\nNo check by the worker closes this gap: it can be stopped right after the check.");
+}
+
+fn stopped_holder(played: &Played, stop: Stop) {
+    let Stop { worker, token, read, stopped, went_on } = stop;
     let span = went_on.saturating_sub(stopped).as_secs_f64();
     println!(
-        "  Worker {worker} holds the lock under token {token}, and has read a stock of {read}.\n  \
-         Before it writes, it is stopped for {span:.1} s. Its lease lasts 1 s, then others\n  \
-         hold the lock and sell the rest. It goes on, knows of nothing, and writes {}.\n  \
-         It learns of its loss when it releases the lock, too late. It did not ask before it\n  \
-         wrote; had it asked, it could have been stopped right after the answer. No check on\n  \
-         its side closes that gap.",
-        read - 1
+        "  Worker {worker} holds the lock under token {token}. It reads a stock of {read}, and is stopped for\n  \
+         {span:.1} s; its lease lasts 1 s. Other workers get the lock and sell the rest.",
     );
-}
-
-fn late_write(played: &Played) {
-    let worker = played.stop.map_or(0, |stop| stop.worker);
+    let late = read.saturating_sub(1);
     match played.late_write() {
         Some(News::Sold { left, .. }) => {
-            println!("  The write of worker {worker} is taken: the stock jumps from 0 to {left}.");
+            println!(
+                "  Worker {worker} continues and writes {late}. The stock jumps from 0 to {left}."
+            );
         }
-        Some(News::Refused { token, seen }) => println!(
-            "  The write of worker {worker} is refused: its token {token} is stale,\n  \
-             since the shop has seen {seen}. Its buyer is served anew."
+        Some(News::Refused { seen, .. }) => println!(
+            "  Worker {worker} continues and writes {late}. The shop refuses: it has seen token {seen}."
         ),
-        _ => return println!("  No late write came."),
-    }
-    sales(played);
-}
-
-fn sales(played: &Played) {
-    let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
-    println!(
-        "  {sold} buyers paid for one of {} items, {turned_away} were told \"sold out\".",
-        played.sale.items
-    );
-    if left > 0 {
-        println!("  The stock still says {left}.");
-    }
-}
-
-/// Prints the acts side by side.
-pub(crate) fn summary(played: &[Played]) {
-    println!("\n{:<32}{:>6}{:>10}{:>6}", "", "paid", "sold out", "left");
-    for played in played {
-        let (sold, turned_away, left) = (played.sold, played.turned_away(), played.left);
-        let (name, items) = (played.act.in_short(), played.sale.items);
-        let result = match sold.cmp(&items) {
-            Ordering::Less => format!("{} unsold", items - sold),
-            Ordering::Equal => "exact".to_owned(),
-            Ordering::Greater => format!("{} too many", sold - items),
-        };
-        println!("{name:<32}{sold:>6}{turned_away:>10}{left:>6}  {result}");
+        _ => println!("  No late write came."),
     }
 }
 
