@@ -5,6 +5,7 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::io::{Write, stderr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -37,6 +38,23 @@ async fn sellers_sell_each_item_once(url: &str) {
     };
     join_all((0..SELLERS).map(|_| seller())).await;
     assert_eq!(stock.into_inner(), 0, "{url}");
+}
+
+/// Tells which stores this build leaves out, past the runner, which hides the output of tests that pass.
+#[test]
+fn a_build_tells_which_stores_it_leaves_out() {
+    let stores = [
+        ("etcd", cfg!(feature = "etcd")),
+        ("Postgres", cfg!(feature = "postgres")),
+        ("Redis", cfg!(feature = "redis")),
+        ("ZooKeeper", cfg!(feature = "zookeeper")),
+    ];
+    let left_out: Vec<_> = stores.iter().filter(|(_, has)| !has).map(|(name, _)| *name).collect();
+    if !left_out.is_empty() {
+        let list = left_out.join(", ");
+        writeln!(stderr(), "\nleft out: tests on {list}; `cargo xtask test` runs all tests")
+            .expect("an open standard error");
+    }
 }
 
 /// In unit tests the URL is not set, and memory is used.

@@ -1,6 +1,7 @@
 //! Carries out the README's commands: installs the needs of the tests, tests, lints, measures, and proves that the tests
 //! notice faults.
 
+mod cases;
 mod chaos;
 mod dist;
 mod examples;
@@ -45,10 +46,20 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// List all tests anew in `tests/cases.txt`, where `test` compares them.
+    Cases,
     /// Let workers use locks on real servers under random faults, and judge all that they saw.
     Chaos(chaos::Chaos),
     /// Let workers use locks for long under random faults, and see that memory, descriptors, tasks and records do not grow.
     Soak(chaos::Chaos),
+    /// Fill a store with a million names and records and ten thousand waiters, and measure the worst delay of a foreign
+    /// client beside each verb: `etcd`, `file`, `postgres`, `redis` or `zookeeper`; `--help` tells more.
+    #[command(disable_help_flag = true)]
+    Crowd {
+        /// Handed to the program as they are.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// Hand random input to the parsers of names, URLs, leases, records, replies and arguments, for a minute each.
     Fuzz(fuzz::Fuzz),
     /// Play simulated worlds of the engine, one seed each: `--seconds N`, `--worlds N`, `--seed S`; `--help` tells more.
@@ -84,11 +95,13 @@ fn main() -> ExitCode {
         Task::Setup => setup::run().and_then(|()| tools::install()),
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
-        Task::Bench { args } => run_optimized("lock-bench", &args),
+        Task::Bench { args } => run_optimized("lock-bench", "lock-bench", &args),
+        Task::Cases => cases::accept(),
         Task::Chaos(chaos) => chaos::run(&chaos, false),
         Task::Soak(chaos) => chaos::run(&chaos, true),
+        Task::Crowd { args } => run_optimized("lock-bench", "crowd", &args),
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
-        Task::Worlds { args } => run_optimized("lock-proof", &args),
+        Task::Worlds { args } => run_optimized("lock-proof", "lock-proof", &args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::PublicItems => lint::public_items::accept(),
@@ -104,7 +117,7 @@ fn main() -> ExitCode {
 }
 
 /// Builds a program in release mode, and runs it with these arguments.
-fn run_optimized(package: &str, args: &[String]) -> Done {
-    let mut program = workspace::cargo("run --release --quiet --package");
-    step::run(program.arg(package).arg("--").args(args))
+fn run_optimized(package: &str, program: &str, args: &[String]) -> Done {
+    let line = format!("run --release --quiet --package {package} --bin {program} --");
+    step::run(workspace::cargo(&line).args(args))
 }

@@ -5,7 +5,7 @@ use std::thread::{self, available_parallelism};
 
 use crate::step::{self, Done, Failure};
 use crate::tools::{self, tool};
-use crate::{examples, setup, workspace};
+use crate::{cases, examples, setup, workspace};
 
 /// Arguments of each runner, the same so that nothing is built twice.
 const ALL: &str = "--workspace --all-features --no-fail-fast";
@@ -51,7 +51,7 @@ fn all() -> Done {
         let stores = scope.spawn(move || Failure::all_of([ON_DISK, IN_MEMORY].map(row)));
         let nextest = step::run(&mut nextest());
         let others = scope.spawn(move || row(OTHERS));
-        let done = [nextest, docs(), examples::run()];
+        let done = [nextest, cases::compare(), docs(), examples::run()];
         let rows = [stores, others]
             .map(|row| row.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
         Failure::all_of(done.into_iter().chain(rows))
