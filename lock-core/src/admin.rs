@@ -24,7 +24,8 @@ impl Admin {
 
     /// Returns the backend's interface for operators; `None` if it has none.
     pub(crate) fn backend(&self) -> Option<&dyn LockAdmin> {
-        self.client.shared.backend.admin()
+        let shared = &self.client.shared;
+        shared.process.is_this().then(|| shared.backend.admin()).flatten()
     }
 
     /// Asks the server once, for a question that takes many requests, or whose repeat has another answer.

@@ -56,6 +56,13 @@ impl<T> Finished<T> {
 /// The futures of this crate need a Tokio runtime with I/O and time. Polled outside of one, they panic, as Tokio's
 /// own do. A guard can be dropped anywhere. [`ClientOptions::runtime`] sets the runtime of the two tasks.
 ///
+/// # Fork
+/// A client belongs to the process that made it. A fork of that process has copies of the client and its guards, and
+/// none of the threads that renew; its connections are those of the first process. So in a fork each call fails at once,
+/// with an error that says so, no guard is held, and a drop does nothing. The first process goes on holding its locks.
+/// Make the backend and the client after the fork, in each process. A program that forks while a call is under way must
+/// not poll that call in the fork.
+///
 /// # Which backend
 /// The client is the same for all. `leasehold::connect(url)` chooses one by URL;
 /// [`LockClient::new`] takes any [`DistributedLock`].

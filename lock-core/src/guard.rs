@@ -120,7 +120,9 @@ impl LockGuard {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn lost(&self) -> LostReason {
-        self.shared.ensure_tasks();
+        if self.is_held() {
+            self.shared.ensure_tasks();
+        }
         self.hold.ended().await
     }
 

@@ -24,6 +24,7 @@ pub(crate) async fn acquire(
     request: &LockRequest,
 ) -> Result<LockGuard, LockError> {
     let claim = request.claim()?;
+    shared.refuse_in_fork("acquire", &claim.name)?;
     let ttl = claim.ttl;
     let by = JointHolder { me: me.clone(), name: claim.name.clone(), kind: claim.kind };
     let acquire = async {

@@ -21,6 +21,10 @@
 //! for at most [2 s](crate::ClientOptions::REQUEST_TIMEOUT), so that a program may return from `main` afterwards.
 //! On a thread that belongs to a Tokio runtime it does not wait.
 //!
+//! # After a fork
+//! A fork has no such thread, so it has [no client](crate::LockClient#fork): a call fails at once, and a drop does nothing.
+//! Open the client in the new process.
+//!
 //! # Within an async runtime
 //! A blocking call would block the runtime's thread. **So each call that blocks panics in a task of Tokio, like
 //! Tokio's `block_on`**: async code uses the async client. Threads of `spawn_blocking` may call.

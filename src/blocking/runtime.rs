@@ -1,6 +1,8 @@
 //! The thread that runs the tasks of a client.
 
 use std::io;
+use std::mem::forget;
+use std::process;
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Handle};
@@ -14,6 +16,8 @@ use lock_core::{ClientOptions, LockClient, LockError};
 pub(super) struct Runtime {
     pub(super) client: LockClient,
     handle: Handle,
+    /// The process of the thread.
+    process: u32,
     /// Ends the thread when it is dropped.
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -47,7 +51,8 @@ impl Runtime {
                 runtime.shutdown_background();
             })
             .map_err(no_thread)?;
-        Ok(Self { client, handle, end: Some(end), thread: Some(thread) })
+        let process = process::id();
+        Ok(Self { client, handle, process, end: Some(end), thread: Some(thread) })
     }
 
     /// Blocks the calling thread until `future` has ended.
@@ -58,6 +63,10 @@ impl Runtime {
 
 impl Drop for Runtime {
     fn drop(&mut self) {
+        if self.process != process::id() {
+            // A fork has no such thread to wait for.
+            return forget((self.end.take(), self.thread.take()));
+        }
         self.end.take();
         // C20: releases dropped guards before a program ends. A thread of a runtime, such as this client's own,
         // does not block.

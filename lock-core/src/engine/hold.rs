@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::lost_signal::LostSignal;
+use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::model::{
     AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
@@ -29,6 +30,7 @@ pub(crate) struct Hold {
     clock: Arc<dyn Clock>,
     drift: Drift,
     telemetry: Arc<Telemetry>,
+    process: Process,
     /// The moment at which renewing stops, if there is one.
     renew_until: OnceLock<Moment>,
     state: Mutex<State>,
@@ -63,6 +65,7 @@ impl Hold {
         clock: Arc<dyn Clock>,
         drift: Drift,
         telemetry: Arc<Telemetry>,
+        process: Process,
     ) -> Self {
         let now = clock.now();
         let (owner, name, renew_until) = (lease.owner, lease.name.clone(), OnceLock::new());
@@ -86,6 +89,7 @@ impl Hold {
             clock,
             drift,
             telemetry,
+            process,
             began: now,
             renew_until,
             state,
@@ -122,9 +126,12 @@ impl Hold {
         self.name == *name
     }
 
-    /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run.
+    /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run. A fork has no holds.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
-        self.lost_reason_at(self.clock.now())
+        match self.process.is_this() {
+            true => self.lost_reason_at(self.clock.now()),
+            false => Some(LostReason::Forked),
+        }
     }
 
     fn lost_reason_at(&self, now: Moment) -> Option<LostReason> {
@@ -200,7 +207,7 @@ impl Hold {
     }
 
     pub(crate) fn lost_error(&self, reason: LostReason) -> LockError {
-        let source = self.renewal_error().filter(|_| reason == LostReason::Expired);
+        let source = (reason == LostReason::Expired).then(|| self.renewal_error()).flatten();
         LockError::Lost { name: self.name.clone(), reason, source }
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::containment::contained;
+use super::process::Process;
 use super::renewer::Renewer;
 use super::retry;
 use super::telemetry::Telemetry;
@@ -44,6 +45,7 @@ pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
     renewer: Arc<Renewer>,
     telemetry: Arc<Telemetry>,
+    process: Process,
     lanes: Mutex<Lanes>,
     arrived: Notify,
     /// The turns at each server, so that a silent one delays no cleanup of the others.
@@ -170,6 +172,7 @@ impl Janitor {
             backend,
             renewer,
             telemetry,
+            process: Process::current(),
             lanes: Mutex::default(),
             arrived: Notify::new(),
             turns: Mutex::default(),
@@ -187,6 +190,9 @@ impl Janitor {
         kept_for: Duration,
         at_least: Option<AtLeast>,
     ) {
+        if !self.process.is_this() {
+            return;
+        }
         let until = Instant::now()
             + match remains {
                 Remains::Hold => kept_for,
@@ -247,10 +253,10 @@ impl Janitor {
         self.wake();
     }
 
-    /// Gives back until it is closed and nothing is left.
+    /// Gives back until it is closed and nothing is left. In a fork, everything belongs to the first process.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut attended = FuturesUnordered::new();
-        loop {
+        while self.process.is_this() {
             // C19: what is left to do at the close is done.
             let is_closed = self.closed.load(Ordering::Acquire);
             while let Some(lane) = self.next_lane() {

@@ -22,6 +22,7 @@ mod lost_signal;
 mod meter;
 mod options;
 mod owned_claim;
+mod process;
 mod progress;
 mod recording;
 mod registry;

@@ -12,6 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use super::containment::contained;
 use super::hold::{Duty, Hold};
+use super::process::Process;
 use super::registry::{AlreadyRegistered, Registration, Registry};
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, OwnerId, Renewal, Renewals};
@@ -50,6 +51,7 @@ const LATELY: Duration = Duration::from_secs(2);
 pub(crate) struct Renewer {
     backend: Arc<dyn DistributedLock>,
     clock: Arc<dyn Clock>,
+    process: Process,
     /// True if each call to the backend is for one hold.
     is_single: bool,
     registry: Mutex<Registry>,
@@ -63,8 +65,9 @@ impl Renewer {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
         let (registry, changed, has_run) = Default::default();
         let (ran_at, _) = watch::channel(Instant::now());
+        let process = Process::current();
         let is_single = backend.capabilities().renewals == Renewals::Single;
-        Self { backend, clock, is_single, registry, changed, has_run, ran_at }
+        Self { backend, clock, process, is_single, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
@@ -136,7 +139,7 @@ impl Renewer {
         self.ran_at.borrow().elapsed()
     }
 
-    /// Renews without end.
+    /// Renews without end. In a fork that drives a runtime of the first process, the renewals stay with that process.
     ///
     /// An earlier run may have panicked, or its runtime may have ended. The renewals of that run have no answer.
     pub(crate) async fn run(self: Arc<Self>) {
@@ -144,7 +147,7 @@ impl Renewer {
             self.take_over();
         }
         let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
-        loop {
+        while self.process.is_this() {
             self.ran_at.send_replace(Instant::now());
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));

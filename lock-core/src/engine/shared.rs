@@ -16,6 +16,7 @@ use super::joint_holds::JointHolds;
 use super::local_queue::LocalQueue;
 use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
+use super::process::Process;
 use super::registry::Registration;
 use super::renewer::Renewer;
 use super::retry;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) tries: Tries,
     pub(crate) joint_holds: JointHolds,
     pub(crate) telemetry: Arc<Telemetry>,
+    pub(crate) process: Process,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
 }
@@ -81,13 +83,26 @@ impl Shared {
             tries: Tries::default(),
             joint_holds,
             telemetry,
+            process: Process::current(),
             tasks,
             closed,
         }
     }
 
-    /// Admits an acquisition, unless the client was shut down or the runtime of its tasks has ended.
+    /// Refuses a call in a fork of the client's process, before a mutex is locked: the thread that would unlock it may
+    /// not exist there.
+    pub(crate) fn refuse_in_fork(
+        &self,
+        operation: &'static str,
+        name: &LockName,
+    ) -> Result<(), LockError> {
+        let refused = |source| LockError::backend(operation, Some(name), source);
+        self.process.check(self.name()).map_err(refused)
+    }
+
+    /// Admits an acquisition, unless the client was shut down, the runtime of its tasks has ended, or this is a fork.
     pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
+        self.refuse_in_fork("acquire", name)?;
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }
@@ -180,8 +195,10 @@ impl Shared {
     where
         F: Future<Output = Result<T, BackendError>>,
     {
-        let ask = || contained(self.name(), question());
-        retry::within(self.options.request_timeout, self.name(), ask).await
+        let name = self.name();
+        self.process.check(name)?;
+        let ask = || contained(name, question());
+        retry::within(self.options.request_timeout, name, ask).await
     }
 
     /// Asks the backend once, for a question that must not be repeated.
@@ -190,6 +207,7 @@ impl Shared {
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
         let (limit, name) = (self.options.request_timeout, self.name());
+        self.process.check(name)?;
         // C17: no try takes longer than its limit.
         let answer = timeout(limit, contained(name, answer)).await;
         answer.unwrap_or_else(|_| Err(BackendError::no_answer(name, limit)))
@@ -307,7 +325,8 @@ impl Shared {
     pub(crate) fn hold(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
         let name = lease.name.clone();
         let (options, telemetry) = (&self.options, self.telemetry.clone());
-        let hold = Arc::new(Hold::new(lease, options.clock.clone(), options.drift, telemetry));
+        let (clock, process) = (options.clock.clone(), self.process);
+        let hold = Arc::new(Hold::new(lease, clock, options.drift, telemetry, process));
         if self.renewer.register(hold.clone()).is_err() {
             return Err(LockError::AlreadyAttached { name });
         }
@@ -340,6 +359,9 @@ impl Shared {
 
     /// Ends all holds of this client, and waits until the server has ended them.
     pub(crate) async fn shutdown(&self) {
+        if !self.process.is_this() {
+            return;
+        }
         self.closed.send_replace(true);
         self.ensure_tasks();
         for hold in self.renewer.unregister_all() {
@@ -372,6 +394,10 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        if !self.process.is_this() {
+            // Its connections are those of the first process.
+            return std::mem::forget(self.backend.clone());
+        }
         self.janitor.close();
         let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(tasks) = tasks {

@@ -232,7 +232,7 @@ fn is_loss(reason: LostReason) -> bool {
         | LostReason::MaxHold
         | LostReason::Evicted
         | LostReason::Disconnected => true,
-        LostReason::Released | LostReason::Shutdown => false,
+        LostReason::Released | LostReason::Shutdown | LostReason::Forked => false,
     }
 }
 
@@ -245,6 +245,7 @@ fn label_of(reason: LostReason) -> &'static str {
         LostReason::Disconnected => "disconnected",
         LostReason::Released => "released",
         LostReason::Shutdown => "shutdown",
+        LostReason::Forked => "forked",
     }
 }
 

@@ -69,6 +69,7 @@ impl LockGuard {
     /// # Cancel safety
     /// If the future is dropped, the janitor releases the lock.
     pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
+        self.shared.refuse_in_fork("release", self.name())?;
         self.error_unless_last()?;
         let in_flight = self.shared.janitor.begin();
         self.end(None, in_flight).await
@@ -209,6 +210,15 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
+        if self.claim.is_none() && self.joint.is_none() {
+            return;
+        }
+        if !self.shared.process.is_this() {
+            // The hold is that of the first process.
+            let (claim, joint, next) =
+                (self.claim.take(), self.joint.take(), self.succession.take());
+            return std::mem::forget((claim, joint, next, self.shared.clone()));
+        }
         // A shutdown waits for it. It is dropped after the claim, which is counted by itself from then on.
         let _in_flight = self.shared.janitor.begin();
         if !self.is_last() {

@@ -18,6 +18,8 @@ pub enum LostReason {
     Released,
     /// The client was shut down.
     Shutdown,
+    /// This process is a fork of the holder's, which goes on holding. See [`LockClient`](crate::LockClient#fork).
+    Forked,
 }
 
 impl fmt::Display for LostReason {
@@ -29,6 +31,9 @@ impl fmt::Display for LostReason {
             Self::Disconnected => "the connection that held it was closed",
             Self::Released => "its holder gave it up",
             Self::Shutdown => "its client was shut down",
+            Self::Forked => {
+                "this process is a fork of the holder's: acquire by a client of its own"
+            }
         })
     }
 }

@@ -21,7 +21,13 @@ fn hold(granted: Duration) -> Hold {
         at_least: None,
     };
     let telemetry = Telemetry::new("test", &ClientOptions::new());
-    Hold::new(lease, Arc::new(SystemClock), Drift::default(), Arc::new(telemetry))
+    Hold::new(
+        lease,
+        Arc::new(SystemClock),
+        Drift::default(),
+        Arc::new(telemetry),
+        Process::current(),
+    )
 }
 
 #[test]
