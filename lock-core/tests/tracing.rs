@@ -105,7 +105,35 @@ async fn a_loss_is_a_warning() {
     assert_eq!(log.lines(&["WARN", "lost", "name=stock", "the server says"]), 1);
 }
 
-/// C8: a loss names its cause, in the log and in the error; so does each failed renewal.
+/// C12: an outage is told at its beginning and at its end, and not for each hold and try.
+#[tokio::test(start_paused = true)]
+async fn c12_an_outage_is_two_lines_however_many_holds_it_has() {
+    const HOLDS: usize = 300;
+    let (log, _listening) = listen();
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let locks = LockClient::new(faulty.clone());
+    let mut guards = Vec::new();
+    for i in 0..HOLDS {
+        guards.push(locks.acquire(format!("held-{i}")).await.expect("a free lock"));
+    }
+    let of = format!("holds={HOLDS}");
+    for (outages, span, lost) in [(1, 20, 0), (2, 20, 0), (3, 60, HOLDS)] {
+        faulty.always(Operation::Extend, Fault::RequestLost);
+        tokio::time::sleep(Duration::from_secs(span)).await;
+        faulty.heal();
+        tokio::time::sleep(Duration::from_secs(20)).await;
+        assert_eq!(log.lines(&["WARN"]), outages + lost, "{}", log.text());
+        assert_eq!(log.lines(&["WARN", "renewals fail", &of, "failed=", "held-"]), outages);
+        assert_eq!(log.lines(&["INFO"]), outages, "{}", log.text());
+        let (failed, gone) = (format!("failed={HOLDS} "), format!("lost={lost} "));
+        let over = ["INFO", "no renewal fails any more", &failed, &gone, "lasted="];
+        assert!(log.lines(&over) >= 1, "{}", log.text());
+    }
+    assert_eq!(log.lines(&["WARN", "lost", "name=held-"]), HOLDS, "each loss is told");
+    assert!(log.lines(&["DEBUG", "renewal failed", "name=held-7 "]) > 3, "each try is told");
+}
+
+/// C8: a loss names its cause, in the log and in the error; so does the first failed renewal.
 #[tokio::test(start_paused = true)]
 async fn c08_a_loss_names_its_cause() {
     for (fault, cause) in [
@@ -118,7 +146,7 @@ async fn c08_a_loss_names_its_cause() {
         let guard = LockClient::new(faulty.clone()).acquire("stock").await.expect("a free lock");
         faulty.always(Operation::Extend, fault);
         assert_eq!(guard.lost().await, LostReason::Expired);
-        assert!(log.lines(&["WARN", "renewal failed", "name=stock", cause]) > 0, "{}", log.text());
+        assert!(log.lines(&["WARN", "renewals fail", "name=stock", cause]) == 1, "{}", log.text());
         assert_eq!(log.lines(&["WARN", "lost", "name=stock", cause]), 1, "{}", log.text());
         let error = guard.release().await.expect_err("it is lost").to_string();
         assert!(error.contains(cause), "{error}");

@@ -8,8 +8,9 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::lost_signal::LostSignal;
+use super::outage::Unanswered;
 use super::process::Process;
-use super::telemetry::Telemetry;
+use super::telemetry::{Telemetry, is_loss};
 use crate::model::{
     AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
     Moment, OwnerId, Renewal, Ttl, random,
@@ -57,6 +58,8 @@ struct State {
     renewing: bool,
     /// Error of the last renewal, until one is confirmed.
     renewal_error: Option<BackendError>,
+    /// Its part in an outage, while its last renewal has no answer.
+    unanswered: Option<Unanswered>,
 }
 
 impl Hold {
@@ -79,6 +82,7 @@ impl Hold {
             batchable_at: now,
             renewing: false,
             renewal_error: None,
+            unanswered: None,
         };
         state.schedule(now);
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
@@ -132,6 +136,15 @@ impl Hold {
             true => self.lost_reason_at(self.clock.now()),
             false => Some(LostReason::Forked),
         }
+    }
+
+    /// Returns true if the hold is over, by the clock. It notes and tells nothing, so it may be called under a mutex.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over_at(self.clock.now())
+    }
+
+    fn is_over_at(&self, now: Moment) -> bool {
+        self.reason.get().is_some() || now.has_reached(self.deadline())
     }
 
     fn lost_reason_at(&self, now: Moment) -> Option<LostReason> {
@@ -217,8 +230,12 @@ impl Hold {
         if self.reason.set(reason).is_ok() {
             self.over.notify_waiters();
             let held = self.clock.now().since(self.began);
-            let error = self.renewal_error().filter(|_| reason == LostReason::Expired);
-            self.telemetry.hold_ended(&self.name, self.token(), reason, error.as_ref(), held);
+            let mut state = self.state();
+            let (token, unanswered) = (state.lease.token, state.unanswered.take());
+            let error = state.renewal_error.clone().filter(|_| reason == LostReason::Expired);
+            drop(state);
+            self.telemetry.hold_ended(&self.name, token, reason, error.as_ref(), held);
+            unanswered.into_iter().for_each(|unanswered| unanswered.ended(is_loss(reason)));
         }
     }
 
@@ -267,7 +284,8 @@ impl Hold {
 
     /// Notes an extension that the holder asked for.
     pub(crate) fn extended(&self, asked: Moment, ttl: Ttl, granted: Duration) {
-        self.confirmed(&mut self.state(), asked, ttl, granted);
+        let answered = self.confirmed(&mut self.state(), asked, ttl, granted);
+        drop(answered);
     }
 
     /// Notes the answer to a renewal.
@@ -275,18 +293,26 @@ impl Hold {
         let mut state = self.state();
         let late = self.clock.now().since(state.due_at);
         state.renewing = false;
-        self.confirmed(&mut state, asked, ttl, granted);
-        let (name, token) = (state.lease.name.clone(), state.lease.token);
+        let answered = self.confirmed(&mut state, asked, ttl, granted);
+        let token = state.lease.token;
         drop(state);
-        self.telemetry.renewed(&name, token, late);
+        drop(answered);
+        self.telemetry.renewed(&self.name, token, late);
     }
 
     /// Notes that the server keeps the hold for `granted` from after `asked`, in answer to a request for `ttl`. A
-    /// hold that is over stays over, and a deadline never moves back.
-    fn confirmed(&self, state: &mut State, asked: Moment, ttl: Ttl, granted: Duration) {
+    /// hold that is over stays over, and a deadline never moves back. Returns the hold's part in an outage, for a drop
+    /// without the state.
+    fn confirmed(
+        &self,
+        state: &mut State,
+        asked: Moment,
+        ttl: Ttl,
+        granted: Duration,
+    ) -> Option<Unanswered> {
         // C10: lost is final, whatever a later answer says.
         if self.reason.get().is_some() || self.clock.now().has_reached(state.lease.deadline) {
-            return;
+            return None;
         }
         let deadline = self.drift.deadline(asked, ttl, granted);
         let deadline = match state.lease.at_least {
@@ -299,22 +325,31 @@ impl Hold {
         }
         (state.is_short, state.renewal_error) = (false, None);
         state.schedule(asked);
+        state.unanswered.take()
     }
 
-    /// Notes a renewal without an answer: the next try is soon, and the deadline stays.
-    pub(crate) fn renewal_failed(&self, error: Option<&BackendError>) {
+    /// Notes a renewal without an answer.
+    pub(crate) fn renewal_failed(&self, error: &BackendError) {
         let mut state = self.state();
-        let retry_at = self.clock.now().after(state.renew_interval / 4);
-        (state.renewing, state.renew_at, state.batchable_at) = (false, retry_at, retry_at);
-        state.renewal_error = error.cloned();
-        let lease = state.lease.clone();
+        state.repeat_soon(self.clock.now());
+        state.renewal_error = Some(error.clone());
+        // A hold that is over is no part of an outage.
+        if state.unanswered.is_none() && self.reason.get().is_none() {
+            state.unanswered = Some(Unanswered::new(self.telemetry.clone()));
+        }
+        let token = state.lease.token;
         drop(state);
-        self.telemetry.renewal_failed(&lease, error);
+        self.telemetry.renewal_failed(&self.name, token, error);
+    }
+
+    /// Notes that the renewal in flight was given up with its task.
+    pub(crate) fn renewal_given_up(&self) {
+        self.state().repeat_soon(self.clock.now());
     }
 
     /// Returns the renewer's duty for this hold at `now`.
     pub(crate) fn duty(&self, now: Moment) -> Duty {
-        if self.lost_reason_at(now).is_some() {
+        if self.is_over_at(now) {
             return Duty::Over;
         }
         let state = self.state();
@@ -357,6 +392,12 @@ impl Hold {
 }
 
 impl State {
+    /// Gives up the renewal in flight: the next try is soon, and the deadline stays.
+    fn repeat_soon(&mut self, now: Moment) {
+        let retry_at = now.after(self.renew_interval / 4);
+        (self.renewing, self.renew_at, self.batchable_at) = (false, retry_at, retry_at);
+    }
+
     /// Plans the next renewal at a third of the time left at `asked`, or of the TTL that renewals ask for if that is
     /// less. It comes a little earlier by chance, so that many clients that acquired together do not renew together.
     ///

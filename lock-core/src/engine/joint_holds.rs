@@ -38,7 +38,7 @@ impl JointHolds {
         let mut by_holder = self.by_holder();
         // A lost hold needs no guard: its claim gives itself back.
         if let Some(first) = by_holder.get(&holder).and_then(Weak::upgrade)
-            && first.hold.lost_reason().is_none()
+            && !first.hold.is_over()
         {
             return (first, Some(hold));
         }

@@ -21,6 +21,7 @@ mod lost_signal;
 #[cfg(feature = "metrics")]
 mod meter;
 mod options;
+mod outage;
 mod owned_claim;
 mod process;
 mod progress;

@@ -43,7 +43,7 @@ pub(crate) struct AlreadyRegistered;
 impl Registry {
     /// Returns true if the lease of `owner` is held.
     pub(super) fn has(&self, owner: OwnerId) -> bool {
-        self.holds.of(owner).is_some_and(|hold| hold.lost_reason().is_none())
+        self.holds.of(owner).is_some_and(|hold| !hold.is_over())
     }
 
     /// Notes that a lease was attached. Earlier guards of it have lost it, and give nothing back from now on.

@@ -14,6 +14,7 @@ use super::containment::contained;
 use super::hold::{Duty, Hold};
 use super::process::Process;
 use super::registry::{AlreadyRegistered, Registration, Registry};
+use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
 use crate::model::{BackendError, Clock, LockName, LostReason, Moment, OwnerId, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
@@ -51,6 +52,7 @@ const LATELY: Duration = Duration::from_secs(2);
 pub(crate) struct Renewer {
     backend: Arc<dyn DistributedLock>,
     clock: Arc<dyn Clock>,
+    telemetry: Arc<Telemetry>,
     process: Process,
     /// True if each call to the backend is for one hold.
     is_single: bool,
@@ -62,12 +64,16 @@ pub(crate) struct Renewer {
 }
 
 impl Renewer {
-    pub(crate) fn new(backend: Arc<dyn DistributedLock>, clock: Arc<dyn Clock>) -> Self {
+    pub(crate) fn new(
+        backend: Arc<dyn DistributedLock>,
+        clock: Arc<dyn Clock>,
+        telemetry: Arc<Telemetry>,
+    ) -> Self {
         let (registry, changed, has_run) = Default::default();
         let (ran_at, _) = watch::channel(Instant::now());
         let process = Process::current();
         let is_single = backend.capabilities().renewals == Renewals::Single;
-        Self { backend, clock, process, is_single, registry, changed, has_run, ran_at }
+        Self { backend, clock, telemetry, process, is_single, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
@@ -151,7 +157,10 @@ impl Renewer {
             self.ran_at.send_replace(Instant::now());
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
-            let batches = self.batches(self.take_due());
+            let (due, over) = self.take_due();
+            // A log may block, so the registry is not locked here.
+            over.iter().for_each(|hold| _ = hold.lost_reason());
+            let batches = self.batches(due);
             renewals.extend(batches.into_iter().map(|batch| self.renew(batch)));
             // Each of these gets its turn: one round takes everything that is due.
             tokio::select! {
@@ -172,9 +181,14 @@ impl Renewer {
         for hold in &holds {
             registry.holds.put_off(hold, now);
         }
-        holds.iter().filter(|hold| hold.is_renewing()).for_each(|hold| hold.renewal_failed(None));
+        let given_up: Vec<_> = holds.iter().filter(|hold| hold.is_renewing()).cloned().collect();
+        given_up.iter().for_each(|hold| hold.renewal_given_up());
         let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
         registry.watches = holds.into_iter().filter_map(watch).collect();
+        drop(registry);
+        if !given_up.is_empty() {
+            self.telemetry.renewals_given_up(given_up.len());
+        }
     }
 
     /// Sleeps until something is due. If nothing is held then, it sleeps without end, so an idle client costs nothing.
@@ -197,14 +211,17 @@ impl Renewer {
         registry.looks_at
     }
 
-    /// Ends the holds that are over, and returns those to renew now.
-    fn take_due(&self) -> Vec<Arc<Hold>> {
+    /// Returns the holds to renew now, and those that are over, which it removes.
+    fn take_due(&self) -> (Vec<Arc<Hold>>, Vec<Arc<Hold>>) {
         let now = self.clock.now();
         let holds = &mut self.registry().holds;
-        let mut due = Vec::new();
+        let (mut due, mut over) = (Vec::new(), Vec::new());
         for hold in holds.due(now) {
             match hold.duty(now) {
-                Duty::Over => holds.remove(hold.owner),
+                Duty::Over => {
+                    holds.remove(hold.owner);
+                    over.push(hold);
+                }
                 Duty::Renew => due.push(hold),
                 Duty::RenewInBatch(within) | Duty::Watch(within) => {
                     holds.put_off_for(&hold, now, within);
@@ -219,7 +236,7 @@ impl Renewer {
             // The next look at a hold in renewal is at its deadline.
             holds.put_off(hold, hold.deadline());
         }
-        due
+        (due, over)
     }
 
     /// Sorts renewals into batches of one server and of similar TTLs. A batch has one time-out, so a silent server would
@@ -268,7 +285,7 @@ impl Renewer {
         let asked = self.clock.now();
         let backend = self.backend.capabilities().backend;
         let answers = timeout(limit, self.extend_all(backend, &renewals)).await.unwrap_or_default();
-        let mut answers = answers.into_iter();
+        let (mut answers, mut failed) = (answers.into_iter(), Vec::new());
         for (place, (hold, renewal)) in batch.into_iter().enumerate() {
             if place % AT_A_STRETCH == AT_A_STRETCH - 1 {
                 yield_now().await;
@@ -278,10 +295,18 @@ impl Renewer {
                     hold.renewed(asked, renewal.ttl, granted);
                 }
                 Some(Ok(Extension::Lost)) => hold.end(LostReason::Evicted),
-                Some(Err(error)) => hold.renewal_failed(Some(&error)),
-                None => hold.renewal_failed(Some(&BackendError::no_answer(backend, limit))),
+                answer => {
+                    let error = answer.and_then(Result::err);
+                    let error = error.unwrap_or_else(|| BackendError::no_answer(backend, limit));
+                    hold.renewal_failed(&error);
+                    failed.push((hold.clone(), error));
+                }
             }
             self.registry().holds.put_off(&hold, self.clock.now());
+        }
+        if let Some((hold, error)) = failed.first() {
+            let holds = self.registry().holds.len();
+            self.telemetry.renewals_fail(failed.len(), holds, &hold.name, error);
         }
     }
 

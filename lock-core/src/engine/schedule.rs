@@ -42,6 +42,10 @@ impl Schedule {
         self.entries.get(&owner).map(|entry| &entry.hold)
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     pub(super) fn holds(&self) -> impl Iterator<Item = &Arc<Hold>> {
         self.by_time.values()
     }

@@ -69,8 +69,9 @@ struct Tasks {
 
 impl Shared {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
-        let renewer = Arc::new(Renewer::new(backend.clone(), options.clock.clone()));
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
+        let renewer = Renewer::new(backend.clone(), options.clock.clone(), telemetry.clone());
+        let renewer = Arc::new(renewer);
         let janitor = Arc::new(Janitor::new(backend.clone(), renewer.clone(), telemetry.clone()));
         let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));

@@ -1,7 +1,7 @@
 //! Telemetry of a client: events and spans by `tracing`, and counts by `metrics`.
 //!
-//! Normal events have the level `debug`, trouble that is being handled has `info`. A failed renewal, a loss, a lock
-//! that could not be given back, and a wait that only an operator can end have `warn`. No event shows an owner. A
+//! Normal events have the level `debug`, trouble that is being handled has `info`. Renewals that begin to fail, a loss, a
+//! lock that could not be given back, and a wait that only an operator can end have `warn`. No event shows an owner. A
 //! recorder or a layer that panics loses its own event, and never a hold.
 
 use std::fmt::Display;
@@ -15,6 +15,7 @@ use super::containment::tell;
 #[cfg(feature = "metrics")]
 use super::meter::{Meter, Waiter};
 use super::options::ClientOptions;
+use super::outage::{Ended, Outage};
 use crate::backend::Release;
 use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName, LostReason};
 
@@ -22,6 +23,7 @@ use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     backend: &'static str,
+    pub(super) outage: Outage,
     #[cfg(feature = "metrics")]
     meter: Meter,
 }
@@ -31,6 +33,7 @@ impl Telemetry {
     pub(crate) fn new(backend: &'static str, options: &ClientOptions) -> Self {
         Self {
             backend,
+            outage: Outage::default(),
             #[cfg(feature = "metrics")]
             meter: Meter::new(backend, options.metric_group.clone()),
         }
@@ -96,13 +99,45 @@ impl Telemetry {
     }
 
     /// Reports a renewal without an answer; it is tried again until the deadline.
-    pub(crate) fn renewal_failed(&self, lease: &Lease, error: Option<&BackendError>) {
-        let (backend, name, token) = (self.backend, &lease.name, lease.token.get());
-        tell(backend, || match error {
-            Some(error) => warn!(backend, %name, token, %error, "renewal failed, to be repeated"),
-            None => {
-                info!(backend, %name, token, "renewal was given up with its task, to be repeated")
-            }
+    pub(crate) fn renewal_failed(
+        &self,
+        name: &LockName,
+        token: FencingToken,
+        error: &BackendError,
+    ) {
+        let (backend, token) = (self.backend, token.get());
+        tell(backend, || debug!(backend, %name, token, %error, "renewal failed, to be repeated"));
+    }
+
+    /// Reports an outage at its beginning: `failed` of the `holds` of this client have no answer, among them one of the
+    /// lock `name`.
+    pub(crate) fn renewals_fail(
+        &self,
+        failed: usize,
+        holds: usize,
+        name: &LockName,
+        error: &BackendError,
+    ) {
+        let backend = self.backend;
+        if self.outage.begins() {
+            tell(
+                backend,
+                || warn!(backend, failed, holds, %name, %error, "renewals fail, to be repeated"),
+            );
+        }
+    }
+
+    /// Reports the end of an outage.
+    pub(super) fn outage_ended(&self, Ended { failed, lost, lasted }: Ended) {
+        let backend = self.backend;
+        tell(backend, || info!(backend, failed, lost, ?lasted, "no renewal fails any more"));
+    }
+
+    /// Reports renewals whose task has ended; they are repeated by the next one.
+    pub(crate) fn renewals_given_up(&self, count: usize) {
+        let backend = self.backend;
+        tell(backend, || {
+            info!(backend, count, "renewals were given up with their task, to be repeated")
         });
     }
 
@@ -226,7 +261,7 @@ impl Drop for AcquisitionReport {
 }
 
 /// Returns true if a hold was taken from its holder.
-fn is_loss(reason: LostReason) -> bool {
+pub(super) fn is_loss(reason: LostReason) -> bool {
     match reason {
         LostReason::Expired
         | LostReason::MaxHold
