@@ -201,3 +201,22 @@ impl<T: StoreTime> Holds<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::LockRequest;
+
+    /// C38: a hold that ends leaves room, also if an earlier holder has more time left.
+    #[test]
+    fn c38_a_waiter_is_told_of_the_hold_that_ends_first() {
+        let (token, now) = (FencingToken::new(1).expect("a token"), Duration::ZERO);
+        let mut holds = Holds::default();
+        for seconds in [60, 1, 30] {
+            let request = LockRequest::new("a").shared().ttl(Duration::from_secs(seconds));
+            let claim = request.claim().expect("a good claim");
+            holds.push(Held::of(&claim, token, Slots::NONE, now));
+        }
+        assert_eq!(holds.contention(now).ttl_left, Some(Duration::from_secs(1)));
+    }
+}

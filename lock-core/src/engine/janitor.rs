@@ -383,3 +383,6 @@ impl Lanes {
         is_empty
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,10 +1,14 @@
 use super::*;
 use crate::engine::options::ClientOptions;
-use crate::model::{FencingToken, LockRequest, Slots, SystemClock};
+use crate::model::{FakeClock, FencingToken, LockRequest, Slots, SystemClock};
 
 const TTL: Duration = Duration::from_secs(30);
 
 fn hold(granted: Duration) -> Hold {
+    hold_by(Arc::new(SystemClock), granted)
+}
+
+fn hold_by(clock: Arc<dyn Clock>, granted: Duration) -> Hold {
     let claim = LockRequest::new("a").ttl(TTL).claim().expect("a good claim");
     let token = FencingToken::new(1).expect("a token");
     let lease = Lease {
@@ -14,20 +18,14 @@ fn hold(granted: Duration) -> Hold {
         granted_as: token,
         asked: claim.ttl,
         granted,
-        deadline: SystemClock.now().after(granted),
+        deadline: clock.now().after(granted),
         kind: claim.kind,
         slots: Slots::NONE,
         unresolved: false,
         at_least: None,
     };
     let telemetry = Telemetry::new("test", &ClientOptions::new());
-    Hold::new(
-        lease,
-        Arc::new(SystemClock),
-        Drift::default(),
-        Arc::new(telemetry),
-        Process::current(),
-    )
+    Hold::new(lease, clock, Drift::default(), Arc::new(telemetry), Process::current())
 }
 
 #[test]
@@ -51,4 +49,31 @@ async fn c41_a_renewal_in_flight_prolongs_no_run_beyond_its_bound() {
     hold.renewed(asked, renewal.ttl, span.as_duration());
     let left = SystemClock.now().until(hold.lease().deadline);
     assert!(left <= bound + TTL, "{left:?}");
+}
+
+/// C10: nobody has looked at the clock yet, and the answer to a renewal comes after the deadline.
+#[test]
+fn c10_an_answer_after_the_deadline_restores_nothing() {
+    let clock = Arc::new(FakeClock::new());
+    let hold = hold_by(clock.clone(), TTL);
+    clock.advance(TTL - Duration::from_secs(1));
+    let (asked, renewal) = (clock.now(), hold.begin_renewal());
+    clock.advance(Duration::from_secs(2));
+    hold.renewed(asked, renewal.ttl, TTL);
+    assert_eq!(hold.lost_reason(), Some(LostReason::Expired));
+}
+
+/// C13: a bound that ends before the first renewal of a pushed grant takes nothing from the TTL.
+#[test]
+fn c13_a_short_grant_is_renewed_once_after_its_bound() {
+    let clock = Arc::new(FakeClock::new());
+    let hold = hold_by(clock.clone(), Duration::from_millis(1_800));
+    hold.renew_for(Duration::from_millis(1));
+    clock.advance(SHORT_GRANT_RENEWED_AFTER);
+    assert_eq!(hold.duty(clock.now()), Duty::Renew);
+    let (asked, renewal) = (clock.now(), hold.begin_renewal());
+    hold.renewed(asked, renewal.ttl, TTL);
+    assert!(hold.remaining() > TTL * 9 / 10, "{:?}", hold.remaining());
+    clock.advance(TTL / 2);
+    assert!(matches!(hold.duty(clock.now()), Duty::Watch(_)), "its bound is over");
 }
