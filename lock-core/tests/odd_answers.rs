@@ -1,4 +1,4 @@
-//! Answers of a backend that a test gives: late pushes, and batches that are refused.
+//! Answers of a backend that a test gives: late pushes, batches that are refused, and times without end.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
@@ -10,10 +10,10 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, Contention, DistributedLock, FencingToken, LockClient, LockName,
-    LockRequest, MemoryBackend, OwnerId,
+    LockRequest, MemoryBackend, OwnerId, Wait,
 };
 use lock_testkit::eventually;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 const LIMIT: Duration = Duration::from_secs(30);
 const TTL: Duration = Duration::from_secs(3);
@@ -112,4 +112,28 @@ async fn c12_a_refused_batch_is_renewed_one_by_one() {
     sleep(TTL * 5).await;
     let lost = guards.iter().filter(|guard| !guard.is_held()).count();
     assert_eq!(lost, 0);
+}
+
+/// C20: a backend without expiry grants, extends and is busy for ever, and ends no process.
+#[tokio::test(start_paused = true)]
+async fn c20_a_time_without_end_does_no_harm() {
+    let endless = Duration::MAX;
+    for (grants, extends) in [(endless, endless), (TTL, endless), (endless, TTL)] {
+        let backend = Scripted { grants: Some(grants), extends, ..Scripted::new() };
+        let client = LockClient::new(backend);
+        let request = || LockRequest::new("a").ttl(TTL);
+        let guard = client.acquire(request()).await.expect("a grant");
+        guard.extend(TTL * 2).await.expect("an answer");
+        sleep(TTL * 2).await;
+        assert!(guard.is_held());
+        let lease = guard.detach().expect("it is held");
+        drop(client.attach(lease).await.expect("it is held"));
+        client.acquire(request()).await.expect("a grant").release().await.expect("held");
+        drop(client.acquire_all(["a", "b"]).await.expect("two grants"));
+        timeout(LIMIT, client.shutdown()).await.expect("all is given back");
+    }
+    let busy = Scripted { grants: None, ttl_left: Some(endless), ..Scripted::new() };
+    let waits = LockRequest::new("a").wait(Wait::AtMost(TTL));
+    let refused = LockClient::new(busy).acquire(waits).await.expect_err("it is held");
+    assert!(refused.is_busy(), "{refused}");
 }

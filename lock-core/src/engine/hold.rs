@@ -321,7 +321,7 @@ impl Hold {
             None => deadline,
         };
         if deadline.has_reached(state.lease.deadline) {
-            (state.lease.deadline, state.lease.granted) = (deadline, granted);
+            (state.lease.deadline, state.lease.granted) = (deadline, Ttl::kept(granted));
         }
         (state.is_short, state.renewal_error) = (false, None);
         state.schedule(asked);

@@ -255,7 +255,7 @@ impl Progress {
         // A holder that died releases nothing: its lease expires without a message.
         let is_busy = matches!(self.phase, Phase::Busy(_));
         let seen = self.seen.as_ref().filter(|_| is_busy);
-        let expiry = seen.and_then(|seen| seen.ttl_left).unwrap_or(pause);
+        let expiry = Ttl::kept(seen.and_then(|seen| seen.ttl_left).unwrap_or(pause));
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
         let due = pause.min(expiry + FIRST_POLL + self.stagger()).saturating_sub(self.age());
         due.min(left.unwrap_or(due))

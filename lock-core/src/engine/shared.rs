@@ -245,7 +245,7 @@ impl Shared {
         let lost = match self.extend(&lease, ttl).await? {
             Extension::Extended(granted) => {
                 let deadline = self.options.drift.deadline(asked, ttl, granted);
-                (lease.granted, lease.deadline) = (granted, deadline);
+                (lease.granted, lease.deadline) = (Ttl::kept(granted), deadline);
                 self.has_expired(&lease).then_some(LostReason::Expired)
             }
             Extension::Lost => Some(LostReason::Evicted),

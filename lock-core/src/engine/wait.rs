@@ -14,7 +14,7 @@ use super::shared::Shared;
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
 use crate::backend::{Attempt, Grant, WaiterEvent};
 use crate::model::{
-    BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Wait,
+    BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Ttl, Wait,
 };
 
 /// Acquires the claims of one client.
@@ -177,7 +177,7 @@ impl<'a> Waiting<'a> {
             token: grant.token,
             granted_as: grant.token,
             asked: claim.ttl,
-            granted: grant.ttl,
+            granted: Ttl::kept(grant.ttl),
             deadline,
             kind: claim.kind,
             slots: grant.slots.clone(),

@@ -41,6 +41,12 @@ impl Ttl {
         Ok(Self(Duration::from_millis(ttl.as_nanos().div_ceil(1_000_000) as u64)))
     }
 
+    /// Returns the time that counts as kept by a server, of the time that its answer says: a year at most. A backend without
+    /// expiry may say [`Duration::MAX`], and no moment is as far away.
+    pub(crate) fn kept(said: Duration) -> Duration {
+        said.min(Self::MAX.0 * 365)
+    }
+
     /// The TTL as a span.
     pub fn as_duration(self) -> Duration {
         self.0
