@@ -255,7 +255,10 @@ impl LockClient {
     /// [`Lease::import`]. It keeps its token.
     ///
     /// # Errors
-    /// - [`LockError::Lost`] if the hold is over, or an earlier guard of the lease is giving it back.
+    /// - [`LockError::Lost`] if the hold is over, also by its [bound](LockRequest::max_hold), or an earlier guard of the
+    ///   lease is giving it back.
+    /// - [`LockError::Invalid`] if the TTL of the lease is not longer than the [drift](crate::ClientOptions::drift) of this
+    ///   client. Nothing was sent.
     /// - [`LockError::AlreadyAttached`] if another guard of this client holds it. Two **processes** that attach one
     ///   lease do not notice each other: one may release the hold while the other believes in it. Hand a lease to one
     ///   process only.

@@ -12,8 +12,8 @@ use super::outage::Unanswered;
 use super::process::Process;
 use super::telemetry::{Telemetry, is_loss};
 use crate::model::{
-    AtLeast, BackendError, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
-    Moment, OwnerId, Renewal, Ttl, random,
+    AtLeast, BackendError, Bound, Clock, Drift, FencingToken, Lease, LockError, LockName,
+    LostReason, Moment, OwnerId, Renewal, Ttl, random,
 };
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
@@ -32,8 +32,8 @@ pub(crate) struct Hold {
     drift: Drift,
     telemetry: Arc<Telemetry>,
     process: Process,
-    /// The moment at which renewing stops, if there is one.
-    renew_until: OnceLock<Moment>,
+    /// The bound of renewing, if there is one.
+    bound: OnceLock<Bound>,
     state: Mutex<State>,
     /// The reason of its end, once it is over.
     reason: OnceLock<LostReason>,
@@ -71,7 +71,7 @@ impl Hold {
         process: Process,
     ) -> Self {
         let now = clock.now();
-        let (owner, name, renew_until) = (lease.owner, lease.name.clone(), OnceLock::new());
+        let (owner, name, bound) = (lease.owner, lease.name.clone(), OnceLock::new());
         let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
             lease,
@@ -95,7 +95,7 @@ impl Hold {
             telemetry,
             process,
             began: now,
-            renew_until,
+            bound,
             state,
             reason,
             is_superseded,
@@ -157,8 +157,7 @@ impl Hold {
     /// Returns the reason of an expiry: renewals failed, or renewing had stopped.
     fn reason_of_expiry(&self) -> LostReason {
         let state = self.state();
-        let is_bounded =
-            self.renew_until.get().is_some_and(|end| state.lease.deadline.has_reached(*end));
+        let is_bounded = self.has_reached_bound(state.lease.deadline);
         match is_bounded && state.renewal_error.is_none() {
             true => LostReason::MaxHold,
             false => LostReason::Expired,
@@ -241,16 +240,33 @@ impl Hold {
 
     /// Stops renewing `span` from now, unless an earlier call set another bound (C13).
     pub(crate) fn renew_for(&self, span: Duration) {
-        let _ = self.renew_until.set(self.clock.now().after(span));
+        let ttl = self.state().lease.asked;
+        self.bound_by(Bound::new(self.clock.now().after(span), ttl));
+    }
+
+    /// Sets the bound of renewing, unless there is one.
+    pub(crate) fn bound_by(&self, bound: Bound) {
+        let _ = self.bound.set(bound);
+    }
+
+    /// Returns the bound of renewing.
+    pub(crate) fn bound(&self) -> Option<Bound> {
+        self.bound.get().copied()
+    }
+
+    fn has_reached_bound(&self, now: Moment) -> bool {
+        self.bound.get().is_some_and(|bound| now.has_reached(bound.renew_until))
     }
 
     /// Shares the hold with another request: renewals ask for the longest of their TTLs (C43). The present grant may
-    /// be shorter until the next renewal, which comes soon, as after a pushed grant.
+    /// be shorter until the next renewal, which comes soon, as after a pushed grant. The bound of the first request
+    /// stays: after it there is no such renewal (C13).
     pub(crate) fn ask_for(&self, ttl: Ttl) {
+        let now = self.clock.now();
         let mut state = self.state();
-        if ttl > state.lease.asked {
+        if ttl > state.lease.asked && !self.has_reached_bound(now) {
             (state.lease.asked, state.is_short) = (ttl, true);
-            state.schedule(self.clock.now());
+            state.schedule(now);
         }
     }
 
@@ -262,15 +278,15 @@ impl Hold {
     pub(crate) fn keep_out(&self, span: Ttl, ttl: Ttl) {
         let mut state = self.state();
         state.lease.asked = ttl;
-        state.lease.deadline = self.bounded(state.lease.deadline, ttl);
+        state.lease.deadline = self.bounded(state.lease.deadline);
         state.lease.at_least = Some(Box::new(AtLeast::new(span, self.drift)));
         state.schedule(self.clock.now());
     }
 
     /// Returns the deadline, at most one TTL after the bound of renewing: with `at_most` the run ends, and the lock
     /// stays held (C41).
-    fn bounded(&self, deadline: Moment, ttl: Ttl) -> Moment {
-        let end = self.renew_until.get().map(|end| end.after(ttl.as_duration()));
+    fn bounded(&self, deadline: Moment) -> Moment {
+        let end = self.bound.get().map(|bound| bound.ends);
         end.filter(|end| deadline.has_reached(*end)).unwrap_or(deadline)
     }
 
@@ -317,7 +333,7 @@ impl Hold {
         let deadline = self.drift.deadline(asked, ttl, granted);
         let deadline = match state.lease.at_least {
             // A renewal for the whole span may have been in flight when the run began.
-            Some(_) => self.bounded(deadline, state.lease.asked),
+            Some(_) => self.bounded(deadline),
             None => deadline,
         };
         if deadline.has_reached(state.lease.deadline) {
@@ -354,8 +370,8 @@ impl Hold {
         }
         let state = self.state();
         let expires_in = now.until(state.lease.deadline);
-        // C13: the hold is not renewed after the bound.
-        let bound_reached = self.renew_until.get().is_some_and(|end| now.has_reached(*end));
+        // C13: the hold is not renewed after the bound. A short grant first gets its TTL.
+        let bound_reached = self.has_reached_bound(now);
         if state.renewing || (bound_reached && !state.is_short) {
             Duty::Watch(expires_in)
         } else if now.has_reached(state.renew_at) {
@@ -376,7 +392,10 @@ impl Hold {
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();
         state.renewing = true;
-        Renewal::new(&state.lease, state.lease.asked)
+        let (ttl, now) = (state.lease.asked, self.clock.now());
+        // C13: no TTL makes the hold outlast its bound.
+        let ttl = self.bound.get().map_or(ttl, |bound| bound.limit(ttl, now).unwrap_or(Ttl::MIN));
+        Renewal::new(&state.lease, ttl)
     }
 
     /// Returns the longest time of one renewal: a sixth of the TTL (C12), or a third of the remaining time if that is

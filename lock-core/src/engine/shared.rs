@@ -240,8 +240,14 @@ impl Shared {
         self.admit(&lease.name)?;
         lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
         self.driven(&lease.name, Wait::Never).await?;
-        let (name, owner, ttl) = (lease.name.clone(), lease.owner, lease.asked);
-        let asked = self.options.clock.now();
+        self.options.validity(lease.asked)?;
+        let (name, owner) = (lease.name.clone(), lease.owner);
+        let (bound, asked) = (lease.bound.take(), self.options.clock.now());
+        // C13: no attachment makes the hold outlast its bound.
+        let ttl = bound.as_ref().map_or(Some(lease.asked), |bound| bound.limit(lease.asked, asked));
+        let Some(ttl) = ttl else {
+            return Err(LockError::Lost { name, reason: LostReason::MaxHold, source: None });
+        };
         let lost = match self.extend(&lease, ttl).await? {
             Extension::Extended(granted) => {
                 let deadline = self.options.drift.deadline(asked, ttl, granted);
@@ -261,6 +267,7 @@ impl Shared {
         let mut claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
         if self.janitor.has(&name, owner) {
             // S5: an earlier guard of the lease gives it back.
+        bound.into_iter().for_each(|bound| hold.bound_by(*bound));
             claim.keep_as(&hold.lease());
             let _ = self.drop_hold(&hold);
             return Err(LockError::Lost { name, reason: LostReason::Released, source: None });

@@ -183,6 +183,7 @@ impl<'a> Waiting<'a> {
             slots: grant.slots.clone(),
             unresolved: state.is_unresolved(),
             at_least: None,
+            bound: None,
         })
     }
 

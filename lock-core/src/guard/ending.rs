@@ -173,6 +173,7 @@ impl LockGuard {
         self.error_unless_last()?;
         let _ = self.shared.drop_hold(&self.hold);
         let mut lease = self.hold.lease();
+        lease.bound = self.hold.bound().map(Box::new);
         lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
         Ok(lease)
     }

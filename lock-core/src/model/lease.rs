@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    AtLeast, Clock, Drift, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId,
-    Permits, Slots, SystemClock, Ttl,
+    AtLeast, Bound, Clock, Drift, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment,
+    OwnerId, Permits, Slots, SystemClock, Ttl,
 };
 
 /// The proof of a hold: its lock, its owner, its token, and the time until which to believe in it.
@@ -33,6 +33,8 @@ pub struct Lease {
     pub(crate) unresolved: bool,
     /// The span for which the hold keeps others out though its work may end earlier (C41).
     pub(crate) at_least: Option<Box<AtLeast>>,
+    /// The bound of renewing, while no guard has the lease.
+    pub(crate) bound: Option<Box<Bound>>,
 }
 
 impl Lease {
@@ -99,6 +101,7 @@ impl Lease {
     pub fn export(&self) -> String {
         let (owner, ttl) = (self.owner.expose(), self.asked.as_millis());
         let at_least = at_least_suffix(self.at_least.as_deref());
+        let bound = bound_suffix(self.bound.as_deref());
         let token = match self.token == self.granted_as {
             true => self.token.to_string(),
             false => format!("{}/{}", self.token, self.granted_as),
@@ -106,7 +109,7 @@ impl Lease {
         let (version, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
         let kind = kind_suffix(self.kind, &self.slots);
-        format!("{version}:{owner}:{token}{kind}:{ttl}{at_least}:{name}")
+        format!("{version}:{owner}:{token}{kind}:{ttl}{at_least}{bound}:{name}")
     }
 
     /// Reads what [`export`](Lease::export) wrote.
@@ -127,6 +130,7 @@ impl Lease {
         let (token, granted_as) = tokens(token).ok_or_else(|| refused("its token is none"))?;
         let (kind, slots) = kind_of(kind).ok_or_else(|| refused("its kind is none"))?;
         let ttl = part();
+        let (ttl, bound) = ttl.split_once('-').map_or((ttl, None), |(ttl, left)| (ttl, Some(left)));
         let (ttl, at_least) =
             ttl.split_once('+').map_or((ttl, None), |(ttl, left)| (ttl, Some(left)));
         let ttl = millis(ttl).ok_or_else(|| refused("its TTL is not 10 ms to 24 h"))?;
@@ -134,6 +138,7 @@ impl Lease {
         let name = LockName::new(part()).map_err(|_| refused("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
         let asked = ttl;
+        let bound = bound.map(|left| bound_of(left, deadline, asked)).transpose()?;
         Ok(Self {
             name,
             owner,
@@ -146,6 +151,7 @@ impl Lease {
             slots,
             unresolved,
             at_least,
+            bound,
         })
     }
 }
@@ -197,6 +203,18 @@ fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
     Ok(Box::new(AtLeast::new(left, Drift::default())))
 }
 
+/// Text behind the TTL of a hold that is not renewed for ever (C13): `-` and the milliseconds until renewing stops.
+fn bound_suffix(bound: Option<&Bound>) -> String {
+    let left = bound.map(|bound| SystemClock.now().until(bound.renew_until).as_millis());
+    left.map_or_else(String::new, |left| format!("-{left}"))
+}
+
+/// Reads a [`bound_suffix`] without its `-`.
+fn bound_of(text: &str, now: Moment, ttl: Ttl) -> Result<Box<Bound>, InvalidInput> {
+    let left = text.parse().map_err(|_| refused("its bound is no number of milliseconds"))?;
+    Ok(Box::new(Bound::new(now.after(Duration::from_millis(left)), ttl)))
+}
+
 fn millis(text: &str) -> Option<Ttl> {
     Ttl::new(Duration::from_millis(text.parse().ok()?)).ok()
 }
@@ -225,6 +243,7 @@ mod tests {
             slots: Slots::NONE,
             unresolved: false,
             at_least: None,
+            bound: None,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
         let read = Lease::import(&lease.export()).expect("its own text");
@@ -295,6 +314,8 @@ mod tests {
             "1000",
             ":1000:",
             ":1000+500:",
+            ":1000-500:",
+            "-",
             "a",
             "lease1:0123456789abcdef0123456789abcdef:",
         ];
@@ -309,8 +330,10 @@ mod tests {
                         "{shown}"
                     );
                     let again = Lease::import(&lease.export()).expect("its own text");
-                    // The time left of a span shrinks meanwhile.
-                    let of = |lease: &Lease| Lease { at_least: None, ..lease.clone() }.export();
+                    // The time left of a span and of a bound shrinks meanwhile.
+                    let of = |lease: &Lease| {
+                        Lease { at_least: None, bound: None, ..lease.clone() }.export()
+                    };
                     assert_eq!(of(&again), of(&lease));
                 }
                 Err(refused) => assert!(!refused.to_string().contains(&OWNER[8..]), "{refused}"),

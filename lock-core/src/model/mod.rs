@@ -2,6 +2,7 @@
 
 mod at_least;
 mod backend_error;
+mod bound;
 mod capabilities;
 mod claim;
 mod clock;
@@ -29,6 +30,7 @@ mod whom;
 
 pub(crate) use self::at_least::AtLeast;
 pub use self::backend_error::{BackendError, BoxError, Outcome};
+pub(crate) use self::bound::Bound;
 pub use self::capabilities::{Capabilities, Kinds, Order, Renewals, TokenDurability, Wakeup};
 pub use self::claim::{Claim, Renewal, Reservation};
 pub use self::clock::{Clock, FakeClock, Moment, SystemClock};

@@ -179,7 +179,8 @@ impl LockRequest {
     }
 
     /// Stops renewing after `span`, so that a holder that hangs loses the lock at the latest one TTL later. By
-    /// default there is no bound.
+    /// default there is no bound. The bound stays with the hold when its lease is [detached](crate::LockGuard::detach) and
+    /// attached again.
     pub fn max_hold(self, span: Duration) -> Self {
         Self { max_hold: Some(span), ..self }
     }
