@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use lock_core::backend::async_trait;
@@ -253,4 +254,48 @@ fn c12_a_runtime_that_stands_still_is_told() {
     busy.block_on(eventually("it is told", LIMIT, told));
     still.block_on(cycle()).expect("it is driven again");
     busy.block_on(cycle()).expect("it ran a short while ago");
+}
+
+/// C12, C48: a runtime that is late ends no endless wait. Only one that has ended does.
+#[test]
+fn c12_a_runtime_that_is_late_ends_no_endless_wait() {
+    let (late, busy) = (runtime(), runtime());
+    let options = ClientOptions::new().request_timeout(SECOND);
+    let client = LockClient::with_options(MemoryBackend::new(), options);
+    late.block_on(held_and_released(&client));
+    thread::sleep(SECOND * 5 / 2);
+    let later = thread::spawn(move || {
+        thread::sleep(SECOND * 3 / 2);
+        late.block_on(async { sleep(SECOND * 3).await });
+    });
+    let guard = busy.block_on(client.acquire("a")).expect("it is late, and has not ended");
+    busy.block_on(guard.release()).expect("held to the end");
+    later.join().expect("no panic");
+}
+
+/// C17: the wait for a late runtime is a part of the time of a try.
+#[test]
+fn c17_a_try_waits_for_a_late_runtime_within_its_limit() {
+    let (late, busy) = (runtime(), runtime());
+    let (limit, store) = (SECOND * 4, Faulty::new(Arc::new(MemoryBackend::new())));
+    let options = ClientOptions::new().request_timeout(limit);
+    let client = LockClient::with_options(store.clone(), options);
+    late.block_on(held_and_released(&client));
+    store.always(Operation::Acquire, Fault::Silence);
+    for request in [LockRequest::new("a"), LockRequest::new("a").shared()] {
+        thread::sleep(SECOND * 5 / 2);
+        let took = thread::scope(|threads| {
+            let later = threads.spawn(|| {
+                thread::sleep(SECOND * 3 / 2);
+                late.block_on(async { sleep(SECOND / 10).await });
+            });
+            let began = Instant::now();
+            let refused = busy.block_on(client.try_acquire(request)).expect_err("no answer");
+            let took = began.elapsed();
+            assert!(refused.is_transient(), "{refused}");
+            later.join().expect("no panic");
+            took
+        });
+        assert!(took < limit + SECOND, "it took {took:?}");
+    }
 }

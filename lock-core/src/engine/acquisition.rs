@@ -2,8 +2,9 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 use tracing::Instrument;
 
 use super::hold::Hold;
@@ -94,20 +95,21 @@ impl Acquisition {
     }
 
     async fn acquire_in_turn(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
+        let began = Instant::now();
         let wait = self.shared.driven(self.name(), request.wait_policy()).await?;
         // A claim with a request that was never answered does not wait in line: the server may hold the lock for it,
         // and then the line waits for this claim.
         if !wait.waits() || !self.place.is_new() {
             let lease = match self.place.is_new() && self.place.claim.kind == Kind::Exclusive {
-                true => self.try_in_turn(wait, request).await?,
-                false => self.ask(wait, request).await?,
+                true => self.try_in_turn(wait, request, began).await?,
+                false => self.ask(wait, request, began).await?,
             };
             return Ok((self.hold(lease, request)?, None));
         }
         let joined = Instant::now();
         let (turn, wait) = self.turn(wait).await?;
         let Some((turn, passed)) = turn else {
-            let lease = self.ask(wait, request).await?;
+            let lease = self.ask(wait, request, began).await?;
             return Ok((self.hold(lease, request)?, None));
         };
         match passed {
@@ -126,13 +128,18 @@ impl Acquisition {
     }
 
     /// Asks the server once, unless another try of this client finds meanwhile that the lock is busy.
-    async fn try_in_turn(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
+    async fn try_in_turn(
+        &mut self,
+        wait: Wait,
+        request: &LockRequest,
+        began: Instant,
+    ) -> Result<Lease, LockError> {
         let Self { shared, place, .. } = self;
-        let (limit, began) = (shared.options.request_timeout, Instant::now());
+        let limit = shared.options.request_timeout;
         let (name, one) = (place.claim.name.clone(), shared.tries.begin(&place.claim.name));
         let mut progress = Progress::new(wait, limit);
         // C17: a try that nobody polls does not keep the others from asking in time.
-        let asking = match timeout(limit / 2, one.turn()).await {
+        let asking = match timeout_at(began + limit / 2, one.turn()).await {
             Ok(TryTurn::Ask(asking)) => Some(asking),
             Ok(TryTurn::Busy(seen)) => {
                 request.listener().tell(&seen);
@@ -184,9 +191,17 @@ impl Acquisition {
         Ok(hold)
     }
 
-    /// Asks the server, and waits for its grant.
-    async fn ask(&mut self, wait: Wait, request: &LockRequest) -> Result<Lease, LockError> {
-        self.shared.waiting().acquire(&mut self.place, wait, request.listener()).await
+    /// Asks the server, and waits for its grant. A request that does not wait has the time that is left since `began`.
+    async fn ask(
+        &mut self,
+        wait: Wait,
+        request: &LockRequest,
+        began: Instant,
+    ) -> Result<Lease, LockError> {
+        let spent = if wait.waits() { Duration::ZERO } else { began.elapsed() };
+        let limit = self.shared.options.request_timeout.saturating_sub(spent);
+        let waiting = self.shared.waiting_within(limit);
+        waiting.acquire(&mut self.place, wait, request.listener()).await
     }
 
     /// Waits to be first among this client's waiters (C26). Returns the turn with what was passed, and the remaining

@@ -23,7 +23,7 @@ const STAGGER: Duration = Duration::from_millis(20);
 const WARNS_AFTER: Duration = Duration::from_secs(1);
 
 /// Number of request time-outs without an answer after which an endless wait ends.
-const OUTAGE_BORNE: u32 = 5;
+pub(super) const OUTAGE_BORNE: u32 = 5;
 
 /// Phase of an acquisition, by the last answer or silence of the server.
 ///

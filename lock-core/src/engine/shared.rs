@@ -17,6 +17,7 @@ use super::local_queue::LocalQueue;
 use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
 use super::process::Process;
+use super::progress::OUTAGE_BORNE;
 use super::registry::Registration;
 use super::renewer::Renewer;
 use super::retry;
@@ -115,12 +116,14 @@ impl Shared {
 
     /// Checks that the runtime of the tasks runs them: else nothing would be renewed. Returns the rest of the wait.
     ///
-    /// A busy runtime has half a request time-out to run them. A shorter wait ends before.
+    /// A busy runtime has half a request time-out to run them for a request that does not wait, and as long as a silent
+    /// server for a request that does. A shorter wait ends before.
     pub(crate) async fn driven(&self, name: &LockName, wait: Wait) -> Result<Wait, LockError> {
         if self.renewer.ran_lately() {
             return Ok(wait);
         }
-        let (began, grace) = (Instant::now(), self.options.request_timeout / 2);
+        let (began, limit) = (Instant::now(), self.options.request_timeout);
+        let grace = if wait.waits() { limit * OUTAGE_BORNE } else { limit / 2 };
         let span = wait.span().filter(|span| !span.is_zero());
         let within = span.map_or(grace, |span| span.min(grace));
         match timeout(within, self.renewer.runs()).await {
@@ -264,10 +267,10 @@ impl Shared {
             false => ClaimState::Held,
         };
         let hold = self.hold(lease)?;
+        bound.into_iter().for_each(|bound| hold.bound_by(*bound));
         let mut claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
         if self.janitor.has(&name, owner) {
             // S5: an earlier guard of the lease gives it back.
-        bound.into_iter().for_each(|bound| hold.bound_by(*bound));
             claim.keep_as(&hold.lease());
             let _ = self.drop_hold(&hold);
             return Err(LockError::Lost { name, reason: LostReason::Released, source: None });

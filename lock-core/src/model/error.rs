@@ -26,7 +26,8 @@ use super::{
 /// | [`NotALock`](Self::NotALock) | | no: its name is in use for something else | 500 |
 /// | [`Incomplete`](Self::Incomplete) | as its source | as its source; it has the locks of the rest | 503 |
 /// | [`Conflict`](Self::Conflict), [`Unsupported`](Self::Unsupported) | | no: its users disagree, or the backend has not got it | 500 |
-/// | [`RuntimeStopped`](Self::RuntimeStopped) | | no: the client needs a runtime that lives as long as it does | 500 |
+/// | [`RuntimeStopped`](Self::RuntimeStopped) | transient, if the runtime is late | later | 503 |
+/// | [`RuntimeStopped`](Self::RuntimeStopped) | not transient: it has ended | no: the client needs a runtime that lives as long as it does | 500 |
 /// | [`Closed`](Self::Closed) | | no: this process shuts down | 503 |
 /// | [`Invalid`](Self::Invalid) | | no | 400 if it came from the caller, else 500 |
 /// | [`Config`](Self::Config), and all others | | no | 500 |
@@ -172,11 +173,13 @@ impl LockError {
 
     /// Returns true if the failure of the backend may be over soon: a [`Backend`](Self::Backend) or
     /// [`Incomplete`](Self::Incomplete) error whose source [says so](BackendError::is_transient), and a
-    /// [`Timeout`](Self::Timeout) without an answer.
+    /// [`Timeout`](Self::Timeout) without an answer. Also if the runtime of the client's tasks is late
+    /// ([`RuntimeStopped`](Self::RuntimeStopped)), and has not ended.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Backend { source, .. } | Self::Incomplete { source, .. } => source.is_transient(),
             Self::Timeout { contention, .. } => contention.is_none(),
+            Self::RuntimeStopped { still_for, .. } => still_for.is_some(),
             _ => false,
         }
     }
@@ -255,7 +258,7 @@ impl fmt::Display for LockError {
                 write!(f, "lock \"{name}\": {backend} cannot {what}")
             }
             Self::Closed { name } => {
-                write!(f, "lock \"{name}\" cannot be acquired: the client was shut down")
+                write!(f, "lock \"{name}\" cannot be used: the client was shut down")
             }
             Self::RuntimeStopped { name, still_for } => runtime_stopped(f, name, *still_for),
             Self::NotALock { name, found } => {
@@ -346,11 +349,17 @@ mod tests {
         let lost = LockError::Lost { name, reason: LostReason::Expired, source: None };
         let silent = failed(BackendError::no_answer("redis", Duration::from_secs(2)));
         let refused = failed(BackendError::refusal("redis", "no rights"));
-        let told = [busy, lost, silent, refused]
+        let name = LockName::new("a").expect("a name");
+        let late =
+            LockError::RuntimeStopped { name: name.clone(), still_for: Some(Duration::ZERO) };
+        let ended = LockError::RuntimeStopped { name, still_for: None };
+        let told = [busy, lost, silent, refused, late, ended]
             .map(|error| (error.is_busy(), error.is_lost(), error.is_transient()));
         let expected = [
             (true, false, false),
             (false, true, false),
+            (false, false, true),
+            (false, false, false),
             (false, false, true),
             (false, false, false),
         ];
