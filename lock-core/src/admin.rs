@@ -28,6 +28,18 @@ impl Admin {
         shared.process.is_this().then(|| shared.backend.admin()).flatten()
     }
 
+    /// Waits until the client is shut down.
+    pub(crate) async fn closed(&self) {
+        let mut closed = self.client.shared.closed.subscribe();
+        // The sender lives as long as `self`.
+        let _ = closed.wait_for(|closed| *closed).await;
+    }
+
+    /// Returns the backend's name, as errors show it.
+    pub(crate) fn name(&self) -> &'static str {
+        self.client.shared.name()
+    }
+
     /// Asks the server once, for a question that takes many requests, or whose repeat has another answer.
     async fn once<T>(
         &self,

@@ -127,7 +127,8 @@ impl LockClient {
     ///
     /// # Cancel safety
     /// If the future is dropped, the lock is not held: a grant or a place in the queue is withdrawn in the
-    /// background, as soon as the server answers.
+    /// background, as soon as the server answers. A new call begins anew, at the end of the queue: in a loop of `select!`,
+    /// pin the future outside of the loop.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

@@ -348,3 +348,16 @@ async fn c39_a_listener_is_told_which_lock_is_busy() {
     assert_eq!(heard.len(), 1);
     assert!(heard[0].starts_with("b: ") && heard[0].contains("web-3"), "{heard:?}");
 }
+
+/// C20: a shutdown ends a wait for the rest as one for a single lock, and is no loss.
+#[tokio::test(start_paused = true)]
+async fn c39_a_shutdown_ends_a_wait_for_the_rest() {
+    let (locks, _, other) = clients();
+    let _held = other.acquire("b").await.expect("a free lock");
+    let (refused, ()) = tokio::join!(locks.acquire_all(NAMES), async {
+        sleep(SECOND).await;
+        locks.shutdown().await;
+    });
+    let refused = refused.expect_err("it is shut down");
+    assert!(matches!(refused, LockError::Closed { .. }), "{refused}");
+}

@@ -286,3 +286,45 @@ async fn c40_an_answer_that_is_overtaken_is_not_shown() {
     let third = election.clone().label("third").campaign().await.expect("nobody else");
     assert_eq!(term(&mut observer).await, Some(third.term()));
 }
+
+/// C44: a caller that drops each call after 10 ms, as a loop of `select!` does, sees the states of a slow server.
+#[tokio::test(start_paused = true)]
+async fn c44_a_look_goes_on_with_the_next_call() {
+    let (client, faulty) = faulty_client();
+    for operation in [Operation::Inspect, Operation::List] {
+        faulty.always(operation, Fault::Late(SECOND / 5));
+    }
+    let (mut watch, mut list) = (client.admin().watch("a"), client.admin().watch_list("", 10));
+    let guard = client.acquire("a").await.expect("a free lock");
+    let (mut seen, mut listed) = (None, None);
+    for _ in 0..100 {
+        seen = timeout(SECOND / 100, watch.next()).await.ok().or(seen);
+        listed = timeout(SECOND / 100, list.next()).await.ok().or(listed);
+    }
+    assert_eq!(token(seen.expect("it is shown")), Some(guard.token()));
+    assert_eq!(listed.expect("it is shown").expect("an answer").len(), 1);
+    assert_eq!((faulty.calls(Operation::Inspect), faulty.calls(Operation::List)), (2, 2));
+}
+
+/// C44: a shutdown of its client ends a watch.
+#[tokio::test(start_paused = true)]
+async fn c44_a_shutdown_ends_a_watch() {
+    let (client, _) = faulty_client();
+    let (mut watch, mut list) = (client.admin().watch("a"), client.admin().watch_list("", 10));
+    let states = client.admin().watch("a").into_stream();
+    let leaders = client.election("a").observe().into_stream();
+    watch.next().await.expect("an answer");
+    list.next().await.expect("an answer");
+    let both = async { (states.collect::<Vec<_>>().await, leaders.collect::<Vec<_>>().await) };
+    let ended = async { tokio::join!(watch.next(), list.next(), both) };
+    let (ended, ()) = tokio::join!(timeout(SECOND * 60, ended), async {
+        sleep(SECOND).await;
+        client.shutdown().await;
+    });
+    let (state, held, (states, leaders)) = ended.expect("a watch goes on");
+    assert!(matches!(state, Err(LockError::Closed { .. })), "{state:?}");
+    let told = held.expect_err("it is shut down").to_string();
+    assert!(told.contains("the client was shut down"), "{told}");
+    assert!(matches!(states.last(), Some(Err(LockError::Closed { .. }))), "{states:?}");
+    assert!(matches!(leaders.last(), Some(Err(LockError::Closed { .. }))), "{leaders:?}");
+}

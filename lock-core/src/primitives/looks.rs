@@ -2,9 +2,12 @@
 
 use std::fmt;
 use std::future::pending;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, sleep_until};
 
 use crate::backend::Changes;
@@ -35,9 +38,18 @@ pub(super) struct Looks<T> {
     due: Instant,
     earliest: Instant,
     changes: Option<Changes>,
+    look: Option<Look<T>>,
     /// The last item shown.
     shown: Option<T>,
     outage: Outage,
+}
+
+/// A look in flight.
+struct Look<T> {
+    /// The runtime whose timers and connections it may use.
+    runtime: Option<Id>,
+    /// In a mutex only to be `Sync`; it is never locked.
+    answer: Mutex<BoxFuture<'static, Result<T, LockError>>>,
 }
 
 /// Reports an outage of the server.
@@ -50,8 +62,9 @@ struct Outage {
 impl<T: Clone> Looks<T> {
     /// Looks at once, then by the poll alone.
     pub(super) fn new() -> Self {
-        let (now, outage) = (Instant::now(), Outage::default());
-        Self { poll: DEFAULT_POLL, due: now, earliest: now, changes: None, shown: None, outage }
+        let (due, earliest) = (Instant::now(), Instant::now());
+        let (changes, look, shown, outage) = Default::default();
+        Self { poll: DEFAULT_POLL, due, earliest, changes, look, shown, outage }
     }
 
     pub(super) fn poll_every(self, span: Duration) -> Self {
@@ -91,12 +104,33 @@ impl<T: Clone> Looks<T> {
         None
     }
 
+    /// Begins a look when it is due, and returns its answer.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the look goes on with the next call. A caller that always drops the future before the
+    /// answer would otherwise never see one.
+    pub(super) async fn look(
+        &mut self,
+        begin: impl FnOnce() -> BoxFuture<'static, Result<T, LockError>>,
+    ) -> Result<T, LockError> {
+        let runtime = Handle::try_current().ok().map(|runtime| runtime.id());
+        self.look.take_if(|look| look.runtime != runtime);
+        if self.look.is_none() {
+            self.until_due().await;
+        }
+        let look = || Look { runtime, answer: Mutex::new(begin()) };
+        let answer = &mut self.look.get_or_insert_with(look).answer;
+        let seen = answer.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        self.look = None;
+        seen
+    }
+
     /// Returns when it is time to look: at once the first time. C28: a change without a signal costs one poll at
     /// most.
     ///
     /// # Cancel safety
     /// Dropping the future loses no change: the signal stays until a look is answered.
-    pub(super) async fn until_due(&mut self) {
+    async fn until_due(&mut self) {
         loop {
             tokio::select! {
                 biased;

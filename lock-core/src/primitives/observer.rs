@@ -84,11 +84,16 @@ impl Observer {
         }
     }
 
-    /// Returns the same as a [`Stream`] that never ends.
+    /// Returns the same as a [`Stream`], which ends with the error of a shutdown of the client.
     pub fn into_stream(
         self,
     ) -> Pin<Box<dyn Stream<Item = Result<Option<Leader>, LockError>> + Send>> {
-        Box::pin(stream::unfold(self, async |mut observer| Some((observer.next().await, observer))))
+        Box::pin(stream::unfold(Some(self), async |observer| {
+            let mut observer = observer?;
+            let item = observer.next().await;
+            let goes_on = !matches!(item, Err(LockError::Closed { .. }));
+            Some((item, goes_on.then_some(observer)))
+        }))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::client::LockClient;
 use crate::engine::{Acquired, Acquisition, acquire_free};
 use crate::guard::LockGuard;
 use crate::model::{
-    Claim, Contention, InputKind, InvalidInput, LockError, LockName, LockRequest, Wait,
+    Claim, Contention, InputKind, InvalidInput, LockError, LockName, LockRequest, LostReason, Wait,
 };
 
 /// Several locks that are acquired together, as the caller asks for them.
@@ -204,7 +204,10 @@ async fn unless_lost<T>(
 ) -> Result<T, LockError> {
     tokio::select! {
         biased;
-        loss = first_loss(held) => Err(loss_of(held, loss)),
+        loss = first_loss(held) => Err(match loss {
+            (name, LostReason::Shutdown) => LockError::Closed { name },
+            loss => loss_of(held, loss),
+        }),
         done = work => done,
     }
 }

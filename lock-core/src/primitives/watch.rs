@@ -3,11 +3,12 @@
 use std::pin::Pin;
 use std::time::Duration;
 
+use futures_util::future::FutureExt;
 use futures_util::stream::{self, Stream};
 
 use super::looks::Looks;
 use crate::admin::Admin;
-use crate::model::{LockError, LockName, LockState};
+use crate::model::{BackendError, LockError, LockName, LockState};
 
 impl Admin {
     /// Watches a lock: a stream of its [`LockState`], at once and after each change (C44).
@@ -88,9 +89,10 @@ impl LockWatch {
     /// - [`LockError::Invalid`]: nothing was sent.
     /// - [`LockError::NotALock`] if the store has something else under the lock's name.
     /// - [`LockError::Backend`] if the server refuses. While it cannot be reached, this waits.
+    /// - [`LockError::Closed`] after a [shutdown](crate::LockClient::shutdown) of the client.
     ///
     /// # Cancel safety
-    /// Dropping the future loses no change: the next call shows it.
+    /// Dropping the future loses no change: the next call goes on with the look, and shows the change.
     pub async fn next(&mut self) -> Result<LockState, LockError> {
         if !std::mem::replace(&mut self.listens, true)
             && let Ok(name) = LockName::new(&self.name)
@@ -98,17 +100,29 @@ impl LockWatch {
             self.looks.listen(self.admin.backend().and_then(|admin| admin.changes(&name)));
         }
         loop {
-            self.looks.until_due().await;
-            let seen = self.admin.inspect(&self.name).await;
+            let (admin, name) = (self.admin.clone(), self.name.clone());
+            let look = || async move { admin.inspect(&name).await }.boxed();
+            let seen = tokio::select! {
+                biased;
+                () = self.admin.closed() => {
+                    Err(LockError::Closed { name: LockName::new(&self.name)? })
+                }
+                seen = self.looks.look(look) => seen,
+            };
             if let Some(news) = self.looks.answered(seen, LockState::differs_from) {
                 return news;
             }
         }
     }
 
-    /// Returns the same as a [`Stream`] that never ends.
+    /// Returns the same as a [`Stream`], which ends with the error of a shutdown of the client.
     pub fn into_stream(self) -> Pin<Box<dyn Stream<Item = Result<LockState, LockError>> + Send>> {
-        Box::pin(stream::unfold(self, async |mut watch| Some((watch.next().await, watch))))
+        Box::pin(stream::unfold(Some(self), async |watch| {
+            let mut watch = watch?;
+            let item = watch.next().await;
+            let goes_on = !matches!(item, Err(LockError::Closed { .. }));
+            Some((item, goes_on.then_some(watch)))
+        }))
     }
 }
 
@@ -138,19 +152,30 @@ impl ListWatch {
     /// Waits for the next listing: at once the first time, then for a change.
     ///
     /// # Errors
-    /// [`LockError::Backend`] if the server refuses. While it cannot be reached, this waits.
+    /// [`LockError::Backend`] if the server refuses, and after a [shutdown](crate::LockClient::shutdown) of the client.
+    /// While the server cannot be reached, this waits.
     ///
     /// # Cancel safety
-    /// Dropping the future loses no change: the next call shows it.
+    /// Dropping the future loses no change: the next call goes on with the look, and shows the change.
     pub async fn next(&mut self) -> Result<Vec<LockState>, LockError> {
         loop {
-            self.looks.until_due().await;
-            let seen = self.admin.list(&self.prefix, self.limit).await;
+            let (admin, prefix, limit) = (self.admin.clone(), self.prefix.clone(), self.limit);
+            let look = || async move { admin.list(&prefix, limit).await }.boxed();
+            let seen = tokio::select! {
+                biased;
+                () = self.admin.closed() => Err(shut_down(&self.admin)),
+                seen = self.looks.look(look) => seen,
+            };
             if let Some(news) = self.looks.answered(seen, |seen, shown| differ(seen, shown)) {
                 return news;
             }
         }
     }
+}
+
+fn shut_down(admin: &Admin) -> LockError {
+    let refusal = BackendError::refusal(admin.name(), "the client was shut down");
+    LockError::backend("list locks", None, refusal)
 }
 
 fn differ(seen: &[LockState], shown: &[LockState]) -> bool {
