@@ -25,8 +25,8 @@ pub(crate) async fn acquire(
 ) -> Result<LockGuard, LockError> {
     let claim = request.claim()?;
     shared.refuse_in_fork("acquire", &claim.name)?;
-    let ttl = claim.ttl;
-    let by = JointHolder { me: me.clone(), name: claim.name.clone(), kind: claim.kind };
+    let (ttl, kind) = (claim.ttl, claim.kind);
+    let by = JointHolder { me: me.clone(), name: claim.name.clone() };
     let acquire = async {
         let mut acquisition = Acquisition::new(shared.clone(), claim)?;
         let granted = acquisition.run(request).await?;
@@ -34,30 +34,24 @@ pub(crate) async fn acquire(
     };
     let guard = tokio::select! {
         biased;
-        guard = shared.joint_holds.found(|| held(shared, &by)) => guard,
-        acquired = acquire => share(shared, &by, acquired?),
+        guard = shared.joint_holds.found(&by, || held(shared, &by, kind)) => guard,
+        acquired = acquire => share(shared, &by, kind, acquired?),
     };
     guard.ask_for(ttl);
     Ok(guard)
 }
 
 /// Returns a guard of the shared hold, if there is one.
-fn held(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
-    let found = part_of_hold(shared, by);
-    // A holder of an exclusive hold also reads under it. A holder of a shared hold does not write under it.
-    let alone = || part_of_hold(shared, &JointHolder { kind: Kind::Exclusive, ..by.clone() });
-    found.or_else(|| (by.kind == Kind::Shared).then(alone).flatten())
-}
-
-fn part_of_hold(shared: &Arc<Shared>, by: &JointHolder) -> Option<LockGuard> {
-    let joint = shared.joint_holds.find(by)?;
+fn held(shared: &Arc<Shared>, by: &JointHolder, kind: Kind) -> Option<LockGuard> {
+    let parts = shared.joint_holds.find(by, kind).into_iter();
+    let mut guards = parts.map(|joint| LockGuard::joint(shared.clone(), by.clone(), joint));
     // A loss is final: a lost lock is acquired anew.
-    Some(LockGuard::joint(shared.clone(), by.clone(), joint)).filter(LockGuard::is_held)
+    guards.find(LockGuard::is_held)
 }
 
 /// Shares an acquired hold with later requests.
-fn share(shared: &Arc<Shared>, by: &JointHolder, acquired: Acquired) -> LockGuard {
-    let (joint, second) = shared.joint_holds.add(by.clone(), acquired);
+fn share(shared: &Arc<Shared>, by: &JointHolder, kind: Kind, acquired: Acquired) -> LockGuard {
+    let (joint, second) = shared.joint_holds.add(by, kind, acquired);
     // The drop releases this hold if another request of `me` was granted before.
     drop(second.map(|second| LockGuard::new(shared.clone(), second)));
     LockGuard::joint(shared.clone(), by.clone(), joint)

@@ -2,7 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -10,6 +12,7 @@ use lock_core::{
     LockClient, LockError, LockGuard, LockRequest, LostReason, MemoryBackend, Reentrance, Wait,
 };
 use lock_testkit::{Fault, Faulty, Operation};
+use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 const MS: Duration = Duration::from_millis(1);
@@ -236,4 +239,54 @@ async fn c43_those_that_could_hold_beside_each_other_share_a_hold() {
         drop(guards);
         is_free(&other, "at the end").await;
     }
+}
+
+/// C43: a hold of permits serves a request for as many or fewer, which would otherwise be refused by its own hold.
+#[tokio::test(start_paused = true)]
+async fn c43_permits_serve_a_request_for_fewer() {
+    let (locks, _, _) = clients();
+    let me = Reentrance::new();
+    let all = locks.acquire(request(&me).permits(3, 3)).await.expect("free permits");
+    for taken in [3, 2, 1] {
+        let fewer = locks.try_acquire(request(&me).permits(taken, 3)).await.expect("an answer");
+        assert_eq!(fewer.expect("its own permits").token(), all.token());
+    }
+    let other = request(&Reentrance::new()).permits(1, 3);
+    assert!(locks.try_acquire(other).await.expect("an answer").is_none(), "not its own");
+    all.release().await.expect("it is held to the end");
+    let one = locks.acquire(request(&me).permits(1, 3)).await.expect("a free permit");
+    let two = locks.try_acquire(request(&me).permits(2, 3)).await.expect("an answer");
+    assert_ne!(two.expect("free permits").token(), one.token(), "one serves no two");
+}
+
+/// C43: a hold of one `Reentrance` wakes no waiter of another.
+#[tokio::test(start_paused = true)]
+async fn c43_waiters_are_woken_by_holds_of_their_own() {
+    let (_, _, locks) = clients();
+    let _held = locks.acquire("a").await.expect("a free lock");
+    let me = Reentrance::new();
+    let polls = Arc::new(AtomicUsize::new(0));
+    let mut waiting = Box::pin(locks.acquire(request(&me)));
+    let counted = polls.clone();
+    let waiter = tokio::spawn({
+        let locks = locks.clone();
+        async move {
+            let mut waiting = Box::pin(locks.acquire(request(&Reentrance::new())));
+            poll_fn(|context| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                waiting.as_mut().poll(context).map(drop)
+            })
+            .await;
+        }
+    });
+    assert!(timeout(MS, &mut waiting).await.is_err(), "it is held");
+    let before = polls.load(Ordering::Relaxed);
+    for _ in 0..100 {
+        let other = locks.acquire(LockRequest::new("other").reentrant(&me)).await;
+        other.expect("a free lock").release().await.expect("it is held");
+        yield_now().await;
+    }
+    let woken = polls.load(Ordering::Relaxed) - before;
+    assert!(woken <= 5, "it was woken {woken} times");
+    waiter.abort();
 }

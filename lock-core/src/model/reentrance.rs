@@ -1,8 +1,9 @@
 //! The right to ask again for a lock that one holds already.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
-static DRAWN: AtomicU64 = AtomicU64::new(0);
+use tokio::sync::Notify;
 
 /// The right to ask again for a held lock: requests with one `Reentrance`, and its clones, share one hold (C43).
 ///
@@ -13,8 +14,8 @@ static DRAWN: AtomicU64 = AtomicU64::new(0);
 /// - The guards of one hold have the same token. The drop of the last one releases the lock.
 /// - The hold has the longest TTL of the requests. Its label, its bound ([`max_hold`]) and its place in the
 ///   queue are those of the request that acquired it.
-/// - Requests of one kind share a hold of that kind. A shared request also shares an exclusive hold. A reader that
-///   asks for an exclusive hold **waits for itself**.
+/// - Requests of one kind share a hold of that kind. A shared request also shares an exclusive hold, and a request for
+///   permits a hold of more permits, with all its slots. A reader that asks for an exclusive hold **waits for itself**.
 /// - A loss ends the hold for all of its guards. The next request acquires the lock anew.
 /// - It works within one client. Use [`detach`] and [`attach`] to hand a lease to another process.
 ///
@@ -37,15 +38,34 @@ static DRAWN: AtomicU64 = AtomicU64::new(0);
 /// assert!(outer.is_held());
 /// # Ok(()) }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 pub struct Reentrance {
-    id: u64,
+    /// Signals its requests that wait of each hold that they may share. It is also the identity.
+    added: Arc<Notify>,
 }
 
 impl Reentrance {
     /// Returns a new right, shared with no other.
     pub fn new() -> Self {
-        Self { id: DRAWN.fetch_add(1, Ordering::Relaxed) }
+        Self { added: Arc::default() }
+    }
+
+    pub(crate) fn added(&self) -> &Notify {
+        &self.added
+    }
+}
+
+impl PartialEq for Reentrance {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.added, &other.added)
+    }
+}
+
+impl Eq for Reentrance {}
+
+impl Hash for Reentrance {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.added).hash(state);
     }
 }
 
