@@ -2,7 +2,10 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-use leasehold::{LockClient, LockError, connect};
+use std::time::Duration;
+
+use leasehold::{LockClient, LockError, LockRequest, connect};
+use lock_testkit::eventually;
 
 async fn refusal(url: &str) -> String {
     match connect(url).await {
@@ -35,6 +38,23 @@ async fn stores_in_memory_are_shared_by_name() {
     let apart = connect("memory:").await.expect("a client");
     assert!(apart.try_acquire("a").await.expect("an answer").is_some());
     guard.release().await.expect("an answer");
+}
+
+/// R1: a store with a name lasts as long as its clients.
+#[tokio::test]
+async fn r1_a_store_in_memory_goes_with_its_last_client() {
+    let limit = Duration::from_secs(30);
+    let connect = async || connect("memory:gone").await.expect("a client");
+    let (one, two) = (connect().await, connect().await);
+    let long = LockRequest::new("a").ttl(limit * 100);
+    let lease = one.acquire(long).await.expect("a free lock").detach().expect("it is held");
+    drop(one);
+    assert!(two.try_acquire(lease.name()).await.expect("an answer").is_none());
+    drop(two);
+    eventually("the store is gone", limit, async || {
+        connect().await.try_acquire(lease.name()).await.expect("an answer").is_some()
+    })
+    .await;
 }
 
 #[tokio::test]

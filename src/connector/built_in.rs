@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 
 use lock_core::backend::UrlParameters;
 use lock_core::{LockError, MemoryBackend};
@@ -46,15 +46,21 @@ pub(super) fn all() -> Schemes {
     schemes
 }
 
-/// Returns the shared store of a name; a new store if the name is empty.
-fn memory(url: &str) -> Result<MemoryBackend, LockError> {
-    static SHARED: LazyLock<Mutex<HashMap<String, MemoryBackend>>> = LazyLock::new(Mutex::default);
+/// Returns the shared store of a name, which lasts as long as its clients; a new store if the name is empty.
+fn memory(url: &str) -> Result<Arc<MemoryBackend>, LockError> {
+    static SHARED: LazyLock<Mutex<HashMap<String, Weak<MemoryBackend>>>> =
+        LazyLock::new(Mutex::default);
     let name = bare(url)?;
-    if name.is_empty() {
-        return Ok(MemoryBackend::new());
-    }
     let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(shared.entry(name).or_default().clone())
+    if let Some(store) = shared.get(&name).and_then(Weak::upgrade) {
+        return Ok(store);
+    }
+    let store = Arc::new(MemoryBackend::new());
+    if !name.is_empty() {
+        shared.retain(|_, store| store.strong_count() > 0);
+        shared.insert(name, Arc::downgrade(&store));
+    }
+    Ok(store)
 }
 
 /// Opens the locks in a directory; `filesystem=local` states that no other machine can reach it.

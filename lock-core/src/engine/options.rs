@@ -85,9 +85,10 @@ impl ClientOptions {
         Self { ttl: Some(ttl), ..self }
     }
 
-    /// Sets the wait of requests without one; default [`Wait::Forever`]. See [`LockRequest::wait`].
+    /// Sets the wait of requests without one; default [`Wait::Forever`]. See [`LockRequest::wait`]. A moment counts as the
+    /// span from now until then, for each request.
     pub fn wait(self, wait: impl Into<Wait>) -> Self {
-        Self { wait: Some(wait.into()), ..self }
+        Self { wait: Some(wait.into().starting_now()), ..self }
     }
 
     /// Sets the label of requests without one, such as the name of this host; default empty. See
@@ -166,5 +167,20 @@ impl fmt::Debug for ClientOptions {
             .field("label", &self.label)
             .field("local_hand_off", &self.local_hand_off)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// C18: a moment as the default wait is a span for each request, or all later requests would be tries.
+    #[tokio::test(start_paused = true)]
+    async fn c18_a_moment_as_the_default_wait_is_a_span() {
+        let span = Duration::from_secs(5);
+        let options = ClientOptions::new().wait(tokio::time::Instant::now() + span);
+        tokio::time::advance(span * 2).await;
+        let request = options.complete(LockRequest::new("a"));
+        assert_eq!(request.wait_policy(), Wait::AtMost(span));
     }
 }

@@ -54,7 +54,7 @@ impl Wait {
     }
 
     /// Returns the wait from now on; a deadline becomes the remaining span.
-    fn starting_now(self) -> Self {
+    pub(crate) fn starting_now(self) -> Self {
         match self {
             Self::Until(_) => self.span().map_or(self, Self::AtMost),
             Self::Never | Self::AtMost(_) | Self::Forever => self,
