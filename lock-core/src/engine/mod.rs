@@ -11,6 +11,7 @@
 //! ```
 
 mod acquisition;
+mod attaching;
 mod claim_state;
 mod containment;
 mod hold;

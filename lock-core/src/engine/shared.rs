@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::claim_state::ClaimState;
 use super::containment::{contained, restarted};
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
@@ -218,7 +217,7 @@ impl Shared {
     }
 
     /// Extends a lease on the server.
-    async fn extend(&self, lease: &Lease, ttl: Ttl) -> Result<Extension, LockError> {
+    pub(super) async fn extend(&self, lease: &Lease, ttl: Ttl) -> Result<Extension, LockError> {
         let renewal = Renewal::new(lease, ttl);
         let answer = self.request(|| self.backend.extend_one(&renewal)).await;
         answer.map_err(|source| LockError::backend("extend", Some(&lease.name), source))
@@ -236,47 +235,6 @@ impl Shared {
         }
         self.renewer.look_at(hold);
         hold.error_if_lost()
-    }
-
-    /// Proves to this client that a lease is still held, and holds it from then on.
-    pub(crate) async fn attach(&self, mut lease: Lease) -> Result<Acquired, LockError> {
-        self.admit(&lease.name)?;
-        lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
-        self.driven(&lease.name, Wait::Never).await?;
-        self.options.validity(lease.asked)?;
-        let (name, owner) = (lease.name.clone(), lease.owner);
-        let (bound, asked) = (lease.bound.take(), self.options.clock.now());
-        // C13: no attachment makes the hold outlast its bound.
-        let ttl = bound.as_ref().map_or(Some(lease.asked), |bound| bound.limit(lease.asked, asked));
-        let Some(ttl) = ttl else {
-            return Err(LockError::Lost { name, reason: LostReason::MaxHold, source: None });
-        };
-        let lost = match self.extend(&lease, ttl).await? {
-            Extension::Extended(granted) => {
-                let deadline = self.options.drift.deadline(asked, ttl, granted);
-                (lease.granted, lease.deadline) = (Ttl::kept(granted), deadline);
-                self.has_expired(&lease).then_some(LostReason::Expired)
-            }
-            Extension::Lost => Some(LostReason::Evicted),
-        };
-        if let Some(reason) = lost {
-            return Err(LockError::Lost { name, reason, source: None });
-        }
-        let state = match lease.unresolved {
-            true => ClaimState::HeldUnresolved,
-            false => ClaimState::Held,
-        };
-        let hold = self.hold(lease)?;
-        bound.into_iter().for_each(|bound| hold.bound_by(*bound));
-        let mut claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
-        if self.janitor.has(&name, owner) {
-            // S5: an earlier guard of the lease gives it back.
-            claim.keep_as(&hold.lease());
-            let _ = self.drop_hold(&hold);
-            return Err(LockError::Lost { name, reason: LostReason::Released, source: None });
-        }
-        self.renewer.attached(&hold);
-        Ok(Acquired { hold, claim, succession: None })
     }
 
     /// Ends a hold on the server. If a reservation is asked for and made, it keeps the hold for other tasks of this

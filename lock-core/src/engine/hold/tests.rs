@@ -1,3 +1,4 @@
+use super::renewing::SHORT_GRANT_RENEWED_AFTER;
 use super::*;
 use crate::engine::options::ClientOptions;
 use crate::model::{FakeClock, FencingToken, LockRequest, Slots, SystemClock};
