@@ -268,17 +268,24 @@ async fn c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second() {
     let (log, _listening) = listen();
     let store = MemoryBackend::new();
     let (one, two) = (LockClient::new(store.clone()), LockClient::new(store));
-    let _guard = one.acquire("stock").await.expect("a free lock");
-    let _other = one.acquire("other").await.expect("a free lock");
-    let request = |wait| {
+    let request = |label| LockRequest::new("stock").label(label);
+    let guard = one.acquire(request("me")).await.expect("a free lock");
+    let parts = ["WARN", "backend=\"memory\"", "name=stock", "label=me", "this client holds"];
+    for (client, label, wait, warnings) in [
+        (&two, "me", 10_000, 0),
+        (&one, "me", 800, 0),
+        (&one, "another", 10_000, 0),
+        (&one, "me", 10_000, 1),
+    ] {
         let wait = Wait::AtMost(Duration::from_millis(wait));
-        LockRequest::new("stock").wait(wait).label("second")
-    };
-    let parts = ["WARN", "backend=\"memory\"", "name=stock", "label=second", "this client holds"];
-    for (client, wait, warnings) in [(&two, 10_000, 0), (&one, 800, 0), (&one, 10_000, 1)] {
-        assert!(client.acquire(request(wait)).await.is_err());
-        assert_eq!(log.lines(&parts), warnings, "after {wait} ms: {}", log.text());
+        assert!(client.acquire(request(label).wait(wait)).await.is_err());
+        assert_eq!(log.lines(&parts), warnings, "{label} after {wait:?}: {}", log.text());
     }
+    guard.release().await.expect("held to the end");
+    let _unlabelled = one.acquire("stock").await.expect("a free lock");
+    let wait = Wait::AtMost(Duration::from_secs(10));
+    assert!(one.acquire(LockRequest::new("stock").wait(wait)).await.is_err());
+    assert_eq!(log.lines(&["WARN"]), 1, "a line of tasks without labels: {}", log.text());
 }
 
 #[tokio::test(start_paused = true)]

@@ -184,9 +184,15 @@ impl Acquisition {
         }
     }
 
-    /// Starts to hold the granted or passed lease.
-    fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
+    /// Starts to hold the granted or passed lease, under the label of its claim.
+    pub(super) fn held(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
         let hold = self.shared.hold(lease)?;
+        hold.count_under(self.shared.held_labels.count(&self.place.claim));
+        Ok(hold)
+    }
+
+    fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
+        let hold = self.held(lease)?;
         request.max_hold_span().inspect(|span| hold.renew_for(*span));
         Ok(hold)
     }

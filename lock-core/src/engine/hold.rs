@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 pub(crate) use self::renewing::Duty;
+use super::held_labels::HeldLabel;
 use super::lost_signal::LostSignal;
 use super::outage::Unanswered;
 use super::process::Process;
@@ -60,6 +61,8 @@ struct State {
     renewal_error: Option<BackendError>,
     /// Its part in an outage, while its last renewal has no answer.
     unanswered: Option<Unanswered>,
+    /// Counts the hold under its label until its end.
+    label: Option<Box<HeldLabel>>,
 }
 
 impl Hold {
@@ -83,6 +86,7 @@ impl Hold {
             renewing: false,
             renewal_error: None,
             unanswered: None,
+            label: None,
         };
         state.schedule(now);
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
@@ -125,9 +129,12 @@ impl Hold {
         self.state().lease.token
     }
 
-    /// Returns true if it is a hold of this lock.
-    pub(crate) fn is_of(&self, name: &LockName) -> bool {
-        self.name == *name
+    /// Counts the hold under its label, unless it is over.
+    pub(crate) fn count_under(&self, label: Option<HeldLabel>) {
+        let mut state = self.state();
+        if self.reason.get().is_none() {
+            state.label = label.map(Box::new);
+        }
     }
 
     /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run. A fork has no holds.
@@ -228,6 +235,7 @@ impl Hold {
         // C8: sticky, with the first reason.
         if self.reason.set(reason).is_ok() {
             self.over.notify_waiters();
+            drop(self.state().label.take());
             let held = self.clock.now().since(self.began);
             let mut state = self.state();
             let (token, unanswered) = (state.lease.token, state.unanswered.take());

@@ -14,6 +14,7 @@ mod acquisition;
 mod attaching;
 mod claim_state;
 mod containment;
+mod held_labels;
 mod hold;
 mod janitor;
 mod joint_holds;

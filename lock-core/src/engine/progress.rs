@@ -162,8 +162,8 @@ impl Progress {
         due.then_some(waited)
     }
 
-    /// Returns the duration of the wait once, after a second: then it is time to look if the task waits for itself
-    /// (C43).
+    /// Returns the duration of the wait once, after a second: then it is time to look if the task may wait for
+    /// itself (C43).
     pub(super) fn become_long(&mut self) -> Option<Duration> {
         let waited = self.started.elapsed();
         let becomes_long = !self.is_long && waited >= WARNS_AFTER;

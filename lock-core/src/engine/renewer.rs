@@ -16,7 +16,7 @@ use super::process::Process;
 use super::registry::{AlreadyRegistered, Registration, Registry};
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LockName, LostReason, Moment, OwnerId, Renewal, Renewals};
+use crate::model::{BackendError, Clock, LostReason, Moment, OwnerId, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -94,11 +94,6 @@ impl Renewer {
             self.changed.notify_one();
         }
         Ok(())
-    }
-
-    /// Returns true if a lock is held. It scans all holds, so it is not for fast paths.
-    pub(crate) fn has(&self, name: &LockName) -> bool {
-        self.registry().holds.holds().any(|hold| hold.is_of(name) && hold.lost_reason().is_none())
     }
 
     /// Returns true if the lease of `owner` is held.
@@ -330,7 +325,7 @@ impl Renewer {
         join_all(renewals.iter().map(|renewal| contained(backend, extend_one(renewal)))).await
     }
 
-    fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
         locked(&self.registry)
     }
 }

@@ -57,7 +57,7 @@ pub(crate) async fn acquire_free(
         };
         front.place.owned.state().note(ClaimEvent::Granted);
         let report = shared.telemetry.acquiring_since(&claim.name, sent);
-        let hold = shared.hold(lease)?;
+        let hold = front.held(lease)?;
         report.ended(Ok(hold.token()));
         acquired.extend(waiting.pop_front().map(|front| front.acquired((hold, None))));
     }

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::containment::{contained, restarted};
+use super::held_labels::HeldLabels;
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
 use super::joint_holds::JointHolds;
@@ -55,6 +56,7 @@ pub(crate) struct Shared {
     pub(crate) local_queue: LocalQueue<Passed>,
     pub(crate) tries: Tries,
     pub(crate) joint_holds: JointHolds,
+    pub(crate) held_labels: Arc<HeldLabels>,
     pub(crate) telemetry: Arc<Telemetry>,
     pub(crate) process: Process,
     tasks: Mutex<Option<Tasks>>,
@@ -83,6 +85,7 @@ impl Shared {
             local_queue,
             tries: Tries::default(),
             joint_holds,
+            held_labels: Arc::default(),
             telemetry,
             process: Process::current(),
             tasks,

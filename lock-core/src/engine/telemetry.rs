@@ -199,14 +199,14 @@ pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, wait
     });
 }
 
-/// Warns of a wait for a lock that its own client holds (C43): the waiting task may be the holder.
+/// Warns of a wait for a lock that its own client holds under the same label (C43): the waiting task may be the holder.
 pub(crate) fn waits_for_own_hold(backend: &'static str, claim: &Claim, waited: Duration) {
     let (name, label) = (&claim.name, &claim.label);
     tell(backend, || {
         warn!(
             backend, %name, %label, ?waited,
-            "waits for a lock that this client holds: a task that acquires a lock again that it \
-             holds waits for itself, unless both requests are reentrant"
+            "waits for a lock that this client holds under the same label: a task that acquires a \
+             lock again that it holds waits for itself, unless both requests are reentrant"
         );
     });
 }

@@ -146,7 +146,7 @@ impl<'a> Waiting<'a> {
         }
         // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()
-            && self.shared.renewer.has(&claim.name)
+            && self.shared.held_labels.has(claim)
         {
             waits_for_own_hold(self.shared.name(), claim, waited);
         }
@@ -230,4 +230,42 @@ enum AttemptOutcome {
     },
     /// No usable answer.
     Troubled,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use tokio::runtime::Handle;
+    use tokio::time::{advance, pause};
+
+    use super::*;
+    use crate::memory::MemoryBackend;
+    use crate::model::LockRequest;
+
+    /// C12: renewals of all holds wait for the registry while anything else uses it.
+    #[tokio::test]
+    async fn c43_a_long_wait_looks_for_its_own_hold_without_the_registry() {
+        pause();
+        let shared = Shared::new(Arc::new(MemoryBackend::new()), ClientOptions::new());
+        let claim = LockRequest::new("a").label("me").claim().expect("a claim");
+        let mut progress = Progress::new(Wait::Forever, Duration::from_secs(2));
+        advance(Duration::from_secs(2)).await;
+        let (registry, runtime) = (shared.renewer.registry(), Handle::current());
+        thread::scope(|threads| {
+            let looks = threads.spawn(|| {
+                let _runtime = runtime.enter();
+                shared.waiting().warn_if_due(&claim, &mut progress);
+            });
+            let bound = std::time::Instant::now() + Duration::from_secs(10);
+            while !looks.is_finished() && std::time::Instant::now() < bound {
+                thread::yield_now();
+            }
+            let has_looked = looks.is_finished();
+            drop(registry);
+            assert!(has_looked, "the look waits for the registry");
+        });
+        assert!(progress.become_long().is_none(), "it was no long wait");
+    }
 }
