@@ -163,3 +163,93 @@ async fn c18_a_wait_ends_at_its_deadline() {
     held.release().await.expect("held to the end");
     let _held = locks.acquire(request).await.expect("one attempt acquires a free lock");
 }
+
+/// C48: callers of a hot lock whose server answers are told that it is busy, however their wait ends: as the head with
+/// little time left, with a look in flight, or in line.
+#[tokio::test(start_paused = true)]
+async fn c48_a_hot_lock_on_a_healthy_server_is_busy() {
+    const MS: Duration = Duration::from_millis(1);
+    let store = MemoryBackend::new();
+    let faulty = Faulty::new(Arc::new(store.clone()));
+    faulty.always(Operation::Acquire, Fault::Late(4 * MS));
+    let (client, rival) = (LockClient::new(faulty), LockClient::new(store));
+    let ends = std::cell::Cell::new(false);
+    let caller = async |number: u32| {
+        let mut gave_up = 0;
+        for round in 0..20 {
+            sleep(MS * (number * 7 % 13 + round % 5)).await;
+            let request = LockRequest::new("a").wait(Wait::AtMost(150 * MS));
+            match client.acquire(request).await {
+                Ok(guard) => {
+                    sleep(6 * MS).await;
+                    guard.release().await.expect("held to the end");
+                }
+                Err(error) => {
+                    assert!(error.is_busy() && !error.is_transient(), "{error}");
+                    gave_up += 1;
+                }
+            }
+        }
+        gave_up
+    };
+    let rivals = async {
+        while !ends.get() {
+            let guard = rival.acquire("a").await.expect("its turn comes");
+            sleep(9 * MS).await;
+            guard.release().await.expect("held to the end");
+        }
+    };
+    let callers = async {
+        let gave_up: u32 = join_all((0..50).map(caller)).await.into_iter().sum();
+        ends.set(true);
+        gave_up
+    };
+    let (gave_up, ()) = tokio::join!(callers, rivals);
+    assert!(gave_up > 100, "{gave_up} callers gave up");
+}
+
+/// C14: a caller that gives up in line learns what the head has learned.
+#[tokio::test(start_paused = true)]
+async fn c14_a_caller_behind_the_head_learns_of_the_holder() {
+    let store = MemoryBackend::new();
+    let (other, client) = (LockClient::new(store.clone()), LockClient::new(store));
+    let request = |label| LockRequest::new("a").label(label).wait(Wait::AtMost(SECOND * 3 / 2));
+    let _held = other.acquire(request("web-3")).await.expect("a free lock");
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tells = told.clone();
+    let behind = async {
+        sleep(SECOND / 10).await;
+        let request = request("behind").on_wait(move |seen| {
+            let holder = seen.holder.as_ref().map(ToString::to_string);
+            tells.lock().expect("no panic").push(holder);
+        });
+        client.acquire(request).await
+    };
+    for error in <[_; 2]>::from(tokio::join!(client.acquire(request("head")), behind)) {
+        let LockError::Timeout { contention: Some(seen), .. } = error.expect_err("it is held")
+        else {
+            panic!("it is busy");
+        };
+        assert_eq!(seen.holder.expect("a holder").to_string(), "web-3");
+    }
+    let told = told.lock().expect("no panic").clone();
+    assert!(told.len() >= 2, "at once, and at each look of the head: {told:?}");
+    assert!(told.iter().all(|holder| holder.as_deref() == Some("web-3")), "{told:?}");
+}
+
+/// C5: a task whose grants all come too late stops nobody behind it.
+#[tokio::test(start_paused = true)]
+async fn c05_a_head_whose_grants_come_too_late_leaves_the_line() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Acquire, Fault::Late(Duration::from_millis(30)));
+    let short = LockRequest::new("a").ttl(Duration::from_millis(15)).wait(SECOND * 5);
+    let behind = async {
+        sleep(Duration::from_millis(5)).await;
+        let began = Instant::now();
+        let guard = client.acquire(LockRequest::new("a").wait(SECOND * 4)).await;
+        guard.expect("a free lock").release().await.expect("held to the end");
+        began.elapsed()
+    };
+    let (_late, took) = tokio::join!(client.acquire(short), behind);
+    assert!(took < SECOND * 2, "it waited for the head: {took:?}");
+}

@@ -1,19 +1,24 @@
 //! One place on the server for many waiters of one process.
 
 mod answers;
+mod line;
+mod opening;
 
+use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::HashMap;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use self::answers::{LineAnswers, Outage};
+pub(crate) use self::answers::{LineAnswers, LineSight, Outage};
+use self::line::{Line, Role};
 use crate::model::LockName;
-use crate::sync::{Mutex, MutexGuard, locked};
+use crate::sync::{Mutex, locked};
 
-/// The line of this client's waiters for each name: only its head asks the server (C26).
+/// The line of this client's waiters for each name: only its head has a place on the server (C26).
 ///
 /// Without it, a thousand tasks that want one lock would be a thousand waiters on the server. A holder that came out
 /// of the line may pass its hold to the head without a request:
@@ -21,11 +26,13 @@ use crate::sync::{Mutex, MutexGuard, locked};
 /// ```text
 ///                         it passes
 ///   in line ──▶ head ───────────────────▶ holds
-///                │  waits for a holder       ▲
-///                │  of the line              │ granted
-///                └───────────────────▶ asks the server
-///                 there is none, it ended
-///                 otherwise, or it takes long
+///     │          │  waits for a holder       ▲ ▲
+///     │          │  of the line              │ │ granted
+///     │          └───────────────────▶ asks the server
+///     │           there is none, it ended      │
+///     │           otherwise, or it takes long  │ granted
+///     └────────────────▶ asks beside the head ─┘
+///       a kind that allows others beside it, while the server grants; a refusal leads back into the line
 /// ```
 ///
 /// A head that leaves while it asks the server passes its place there to the next head, which asks at once. A head that
@@ -44,58 +51,24 @@ struct Entry<H> {
     members: usize,
 }
 
-#[derive(Debug)]
-struct Line<H> {
-    /// The permit of the head.
-    turn: Arc<Semaphore>,
-    state: Mutex<LineState<H>>,
-    /// Signals the head that a hold is passed, or that a holder ended otherwise.
-    changed: Notify,
-    answers: Arc<LineAnswers>,
-}
-
-#[derive(Debug)]
-struct LineState<H> {
-    waiters: usize,
-    /// The holder that may pass its hold on, and the time until which the head waits for that.
-    holder: Option<(u64, Instant)>,
-    /// Numbers the holders.
-    drawn: u64,
-    /// True if the head has gone on to the server: it takes no passed hold.
-    head_asks_server: bool,
-    passed: Option<H>,
-}
-
-impl<H> LineState<H> {
-    /// Returns true if the head or the next head asks the server, as a head does that waited for its holder for long.
-    fn takes_nothing(&self) -> bool {
-        let waits = self.holder.is_some_and(|(_, until)| until > Instant::now());
-        !waits || self.head_asks_server || self.passed.is_some()
-    }
-}
-
 impl<H> LocalQueue<H> {
-    /// Waits, first come first served, to be the head of the line for `name`. `None` if the head is not polled: then
-    /// the caller has left the line.
-    ///
-    /// # Cancel safety
-    /// Dropping the future leaves the line.
-    pub(crate) async fn turn(&self, name: &LockName) -> Option<Turn<H>> {
-        let place = WaiterPlace::new(self.join(name));
-        let line = place.member.line.clone();
-        let mut permit = pin!(line.turn.clone().acquire_owned());
-        loop {
-            if let Ok(permit) = timeout_at(line.answers.head_lives_until(), &mut permit).await {
-                line.answers.head_changes();
-                // The semaphore is never closed, so a permit always comes.
-                return Some(Turn { _permit: permit.ok(), place });
-            }
-            // L1: a future that was polled once and is kept may be the head for ever.
-            if line.answers.head_lives_until() <= Instant::now() {
-                line.give_back();
-                return None;
-            }
-        }
+    /// Takes a place at the end of the line for `name`. Up to `together` claims of its kind may hold the lock together.
+    /// A server that leaves a request without an answer for `patience` counts as silent.
+    pub(crate) fn join(
+        &self,
+        name: &LockName,
+        together: usize,
+        patience: Duration,
+    ) -> LinePlace<H> {
+        let mut lines = locked(&self.lines);
+        let entry = lines.entry(name.clone()).or_insert_with(Entry::new);
+        entry.members += 1;
+        let line = entry.line.clone();
+        let number = line.state().join(together);
+        drop(lines);
+        let sight = LineSight { answers: line.answers.clone(), joined: Instant::now(), patience };
+        let member = Member { lines: self.lines.clone(), name: name.clone(), line };
+        LinePlace { member: Arc::new(member), number, is_head: false, sight }
     }
 
     /// Gives back the holds and places that were passed and not taken.
@@ -108,19 +81,6 @@ impl<H> LocalQueue<H> {
     pub(crate) fn has_line(&self, name: &LockName) -> bool {
         locked(&self.lines).contains_key(name)
     }
-
-    /// Returns true if the line for `name` awaits an answer of the server, and none has come since `since`.
-    pub(crate) fn is_silent(&self, name: &LockName, since: Instant) -> bool {
-        let lines = locked(&self.lines);
-        lines.get(name).is_some_and(|entry| entry.line.answers.is_silent_since(since))
-    }
-
-    fn join(&self, name: &LockName) -> Member<H> {
-        let mut lines = locked(&self.lines);
-        let entry = lines.entry(name.clone()).or_insert_with(Entry::new);
-        entry.members += 1;
-        Member { lines: self.lines.clone(), name: name.clone(), line: entry.line.clone() }
-    }
 }
 
 impl<H> Default for LocalQueue<H> {
@@ -131,18 +91,7 @@ impl<H> Default for LocalQueue<H> {
 
 impl<H> Entry<H> {
     fn new() -> Self {
-        let state =
-            LineState { waiters: 0, holder: None, drawn: 0, head_asks_server: false, passed: None };
-        let (turn, state) = (Arc::new(Semaphore::new(1)), Mutex::new(state));
-        Self {
-            line: Arc::new(Line {
-                turn,
-                state,
-                changed: Notify::new(),
-                answers: Arc::new(LineAnswers::new()),
-            }),
-            members: 0,
-        }
+        Self { line: Arc::new(Line::new()), members: 0 }
     }
 }
 
@@ -151,33 +100,6 @@ enum NextStep<H> {
     Take(H),
     Wait(Instant),
     AskServer,
-}
-
-impl<H> Line<H> {
-    fn next_step(&self) -> NextStep<H> {
-        let mut state = self.state();
-        if let Some(passed) = state.passed.take() {
-            state.head_asks_server = true;
-            return NextStep::Take(passed);
-        }
-        match state.holder {
-            Some((_, until)) if until > Instant::now() => NextStep::Wait(until),
-            _ => {
-                state.head_asks_server = true;
-                NextStep::AskServer
-            }
-        }
-    }
-
-    /// Gives back a passed hold or place that the head has not taken, after the state is unlocked.
-    fn give_back(&self) {
-        let untaken = self.state().passed.take();
-        drop(untaken);
-    }
-
-    fn state(&self) -> MutexGuard<'_, LineState<H>> {
-        locked(&self.state)
-    }
 }
 
 /// A member of a line.
@@ -200,26 +122,85 @@ impl<H> Drop for Member<H> {
     }
 }
 
-/// A waiter's place in line.
+/// A waiter's place in line. Its drop leaves the line.
 #[derive(Debug)]
-struct WaiterPlace<H> {
+pub(crate) struct LinePlace<H> {
     member: Arc<Member<H>>,
+    number: u64,
+    is_head: bool,
+    sight: LineSight,
 }
 
-impl<H> WaiterPlace<H> {
-    fn new(member: Member<H>) -> Self {
-        member.line.state().waiters += 1;
-        Self { member: Arc::new(member) }
+/// The next move of a waiter.
+#[derive(Debug)]
+pub(crate) enum Move<H> {
+    /// It is the head.
+    Lead(Turn<H>),
+    /// It asks the server beside the head, without a place in the queue there.
+    AskBeside(LinePlace<H>),
+    /// The head is not polled, and the waiter has left the line.
+    Leave,
+}
+
+impl<H> LinePlace<H> {
+    /// Returns the lock as this waiter sees it.
+    pub(crate) fn sight(&self) -> LineSight {
+        self.sight.clone()
+    }
+
+    /// Returns the record of the server's answers to this line.
+    pub(crate) fn answers(&self) -> Arc<LineAnswers> {
+        self.sight.answers.clone()
+    }
+
+    /// Waits, first come first served, until this waiter may ask the server.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the line.
+    pub(crate) async fn next_move(mut self) -> Move<H> {
+        let line = self.member.line.clone();
+        // A task that acquires again and again lets others run, such as the janitor.
+        consume_budget().await;
+        loop {
+            let until = line.answers.head_lives_until();
+            let role = poll_fn(|context| line.poll_role(self.number, context));
+            match timeout_at(until, role).await {
+                Ok(Role::Head) => {
+                    line.answers.head_changes();
+                    self.is_head = true;
+                    return Move::Lead(Turn { place: self });
+                }
+                Ok(Role::Beside) => return Move::AskBeside(self),
+                // L1: a future that was polled once and is kept may be the head for ever.
+                Err(_) if line.answers.head_lives_until() <= Instant::now() => {
+                    line.give_back();
+                    return Move::Leave;
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Notes the answer to a waiter that asked beside the head, and returns to its place in line if it got no grant.
+    pub(crate) fn asked_beside(&self, is_granted: bool) {
+        self.member.line.change(|state| match is_granted {
+            true => state.opening.granted(false),
+            false => {
+                state.opening.refused();
+                state.asks_no_more(self.number);
+            }
+        });
     }
 }
 
-impl<H> Drop for WaiterPlace<H> {
+impl<H> Drop for LinePlace<H> {
     fn drop(&mut self) {
-        let mut state = self.member.line.state();
-        state.waiters -= 1;
+        let Self { member, number, is_head, .. } = self;
+        if *is_head {
+            member.line.answers.head_changes();
+        }
         // Gives back an untaken hold or place, after the state is unlocked.
-        let untaken = if state.waiters == 0 { state.passed.take() } else { None };
-        drop(state);
+        let untaken = member.line.change(|state| state.leave(*number, *is_head));
         drop(untaken);
     }
 }
@@ -227,9 +208,7 @@ impl<H> Drop for WaiterPlace<H> {
 /// The head of a line. The next in line moves up when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Turn<H> {
-    // The permit is dropped before the place, so that the next head finds this one gone.
-    _permit: Option<OwnedSemaphorePermit>,
-    place: WaiterPlace<H>,
+    place: LinePlace<H>,
 }
 
 impl<H> Turn<H> {
@@ -243,10 +222,25 @@ impl<H> Turn<H> {
             // Listens before it looks, so that no passed hold is missed.
             let mut changed = pin!(line.changed.notified());
             changed.as_mut().enable();
-            match line.next_step() {
+            match self.next_step() {
                 NextStep::Take(hold) => return Some(hold),
                 NextStep::AskServer => return None,
                 NextStep::Wait(until) => drop(timeout_at(until, changed).await),
+            }
+        }
+    }
+
+    fn next_step(&self) -> NextStep<H> {
+        let mut state = self.place.member.line.state();
+        if let Some(passed) = state.passed.take() {
+            state.head_asks_server = true;
+            return NextStep::Take(passed);
+        }
+        match state.holder {
+            Some((_, until)) if until > Instant::now() => NextStep::Wait(until),
+            _ => {
+                state.head_asks_server = true;
+                NextStep::AskServer
             }
         }
     }
@@ -259,38 +253,59 @@ impl<H> Turn<H> {
         state.passed.take()
     }
 
+    /// Returns the lock as the head sees it.
+    pub(crate) fn sight(&self) -> LineSight {
+        self.place.sight()
+    }
+
     /// Returns the record of the server's answers to this line.
     pub(crate) fn answers(&self) -> Arc<LineAnswers> {
-        self.place.member.line.answers.clone()
+        self.place.answers()
+    }
+
+    /// Notes that the lock is busy: the head alone asks from then on.
+    pub(crate) fn is_refused(&self) {
+        self.place.member.line.change(|state| {
+            state.opening.close();
+            if state.holder.is_none() {
+                state.rivals_since.get_or_insert_with(Instant::now);
+            }
+        });
+    }
+
+    /// Notes a grant to the head, after a wait or at once. With `allows_others`, those behind it may ask together.
+    pub(crate) fn is_granted(&self, after_wait: bool, allows_others: bool) {
+        let line = &self.place.member.line;
+        line.answers.held();
+        line.change(|state| match allows_others {
+            true => state.opening.granted(after_wait),
+            false => state.opening.close(),
+        });
     }
 
     /// Leaves the line as a head that asks the server, and passes `place` to the next head. Without another waiter,
     /// `place` is dropped.
     pub(crate) fn leave(self, place: H) {
         let mut state = self.place.member.line.state();
-        let untaken = if state.waiters > 1 { state.passed.replace(place) } else { Some(place) };
+        let untaken = if state.waiters() > 1 { state.passed.replace(place) } else { Some(place) };
         // C19: after the state is unlocked.
         drop(state);
         drop(untaken);
     }
 
-    /// Leaves the line as a holder that may pass its hold on. The next head then waits for that until `until`.
-    pub(crate) fn holds(self, until: Instant) -> LineHolder<H> {
-        let member = self.place.member.clone();
-        let mut state = member.line.state();
-        state.drawn += 1;
-        let id = state.drawn;
-        state.holder = Some((id, until));
-        drop(state);
+    /// Leaves the line as a holder that may pass its hold on. `until` returns the time until which the next head waits
+    /// for that, by its number.
+    pub(crate) fn holds(self, until: impl FnOnce(Option<u64>) -> Instant) -> LineHolder<H> {
+        let (member, number) = (self.place.member.clone(), self.place.number);
+        member.line.answers.held();
+        let (id, untaken) = member.line.change(|state| {
+            let untaken = state.leave(number, true);
+            let id = state.draw();
+            state.holder = Some((id, until(state.first())));
+            (id, untaken)
+        });
+        drop(untaken);
         LineHolder { member, id }
-    }
-}
-
-impl<H> Drop for Turn<H> {
-    fn drop(&mut self) {
-        let line = &self.place.member.line;
-        line.answers.head_changes();
-        line.state().head_asks_server = false;
     }
 }
 
@@ -305,13 +320,13 @@ impl<H> LineHolder<H> {
     /// Returns the number of waiters behind this one.
     pub(crate) fn waiters(&self) -> usize {
         let state = self.member.line.state();
-        if state.takes_nothing() { 0 } else { state.waiters }
+        if state.takes_nothing() { 0 } else { state.waiters() }
     }
 
     /// Passes a hold to the head; returns it if nobody waits.
     pub(crate) fn pass(self, hold: H) -> Result<(), H> {
         let mut state = self.member.line.state();
-        if state.takes_nothing() || state.waiters == 0 {
+        if state.takes_nothing() || state.waiters() == 0 {
             return Err(hold);
         }
         state.passed = Some(hold);
@@ -322,7 +337,11 @@ impl<H> LineHolder<H> {
 impl<H> Drop for LineHolder<H> {
     fn drop(&mut self) {
         let line = &self.member.line;
-        line.state().holder.take_if(|(id, _)| *id == self.id);
+        let mut state = line.state();
+        if state.holder.take_if(|(id, _)| *id == self.id).is_some() && state.passed.is_none() {
+            state.rivals_since = Some(Instant::now());
+        }
+        drop(state);
         line.changed.notify_waiters();
     }
 }

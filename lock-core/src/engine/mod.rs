@@ -1,7 +1,7 @@
 //! Policy, written once for all backends.
 //!
 //! ```text
-//!   Acquisition ── local queue ── wait ── retry      from a request to a hold
+//!   Acquisition ── in line ─────── wait ── retry      from a request to a hold
 //!                └ tries ┘                           where it does not wait
 //!   Renewer ────── Hold                              while it is held
 //!   JointHolds                                       shared by several guards
@@ -16,6 +16,7 @@ mod claim_state;
 mod containment;
 mod held_labels;
 mod hold;
+mod in_line;
 mod janitor;
 mod joint_holds;
 mod local_queue;

@@ -36,7 +36,8 @@ pub(super) const OUTAGE_BORNE: u32 = 5;
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
 /// A try that our own end cut short changes nothing: it does not show the state of the server (C48). The `Timeout` of
-/// a wait without an answer has no contention, and is not busy.
+/// a wait without an answer has the contention that its line saw last. It has none, and is not busy, if the server is
+/// silent to the line too.
 #[derive(Debug)]
 enum Phase {
     Unanswered,
@@ -114,6 +115,16 @@ impl Progress {
         }
     }
 
+    /// Returns true if the server has answered "busy".
+    pub(super) fn has_waited(&self) -> bool {
+        self.seen.is_some()
+    }
+
+    /// Returns true if the last grant came too late.
+    pub(super) fn is_late(&self) -> bool {
+        matches!(self.phase, Phase::Late(_))
+    }
+
     /// Returns true if the acquisition waits for a busy lock.
     pub(super) fn waits(&self) -> bool {
         self.wait.waits()
@@ -175,7 +186,7 @@ impl Progress {
     pub(super) fn granted_late(&mut self, of: Try) {
         self.may_be_applied = true;
         let (since, repeats) = self.trouble(of);
-        (self.phase, self.repeats) = (Phase::Late(since), repeats);
+        (self.phase, self.repeats, self.seen) = (Phase::Late(since), repeats, None);
     }
 
     /// Notes a failure of the server, or of the connection to it.
@@ -286,8 +297,13 @@ impl Progress {
         of_backend(name, error, self.may_be_applied)
     }
 
-    /// Returns the error of an acquisition that ends in this state (C14).
-    pub(super) fn into_error(self, name: &LockName, backend: &'static str) -> LockError {
+    /// Returns the error of an acquisition that ends in this state (C14). Its line may have seen the lock.
+    pub(super) fn into_error(
+        self,
+        name: &LockName,
+        backend: &'static str,
+        seen_in_line: Option<Contention>,
+    ) -> LockError {
         let name = name.clone();
         match (self.phase, self.seen) {
             (Phase::Outage(_, error) | Phase::Conflict(error), _) => {
@@ -299,8 +315,9 @@ impl Progress {
             (Phase::Busy(_), Some(contention)) if self.wait == Wait::Never => {
                 LockError::NotAcquired { name, contention }
             }
-            (_, contention) => {
-                LockError::Timeout { name, waited: self.started.elapsed(), contention }
+            (_, seen) => {
+                let (waited, contention) = (self.started.elapsed(), seen.or(seen_in_line));
+                LockError::Timeout { name, waited, contention }
             }
         }
     }

@@ -154,7 +154,11 @@ impl ServerPlace {
         let attempt = timeout_at(end, answer).await.ok()?;
         let Request { claim, asked, sent, .. } = self.request.take()?;
         if !attempt.as_ref().is_err_and(BackendError::is_transient) {
-            self.answers.iter().for_each(|answers| answers.answered());
+            let busy = match &attempt {
+                Ok(Attempt::Busy(seen)) => Some(seen),
+                Ok(Attempt::Granted(_)) | Err(_) => None,
+            };
+            self.answers.iter().for_each(|answers| answers.answered(busy));
         }
         let is_outdated = (claim.ttl, &claim.label) != (self.claim.ttl, &self.claim.label);
         if let Ok(Attempt::Busy(_)) = &attempt {

@@ -67,7 +67,7 @@ impl Succession {
     /// Begins the succession after a grant of the server.
     pub(crate) fn begin(turn: Turn<Passed>) -> Self {
         let client = ClientTurn::begin();
-        Self { line: turn.holds(client.ends), tokens: None, turn: client }
+        Self { line: turn.holds(|_| client.ends), tokens: None, turn: client }
     }
 
     /// Returns the reservation to ask for in place of a plain release; `None` if nobody waits in this process.
@@ -142,7 +142,7 @@ impl PassedHold {
     /// Takes the hold for the head of the line, which asked for `ttl`.
     pub(crate) fn take(self, ttl: Ttl, turn: Turn<Passed>) -> (Lease, OwnedClaim, Succession) {
         let Self { lease, claim, tokens, turn: client } = self;
-        let line = turn.holds(client.ends);
+        let line = turn.holds(|_| client.ends);
         let succession = Succession { line, tokens: Some(tokens), turn: client };
         (Lease { asked: ttl, ..lease }, claim, succession)
     }

@@ -6,11 +6,12 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::claim_state::{ClaimEvent, ClaimState};
-use super::local_queue::Outage;
+use super::local_queue::Turn;
 use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::server_place::{Answer, Busy, ServerPlace};
 use super::shared::Shared;
+use super::succession::Passed;
 use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
 use crate::backend::{Attempt, Grant, WaiterEvent};
 use crate::model::{
@@ -22,32 +23,30 @@ pub(crate) struct Waiting<'a> {
     shared: &'a Shared,
     /// Bounds an acquisition that does not wait, and one without an answer.
     request_timeout: Duration,
-    /// The outage in which an earlier head of the line was.
-    outage: Option<Outage>,
 }
 
 impl<'a> Waiting<'a> {
     pub(crate) fn new(shared: &'a Shared, request_timeout: Duration) -> Self {
-        Self { shared, request_timeout, outage: None }
-    }
-
-    /// Begins in an outage in which an earlier head of the line was.
-    pub(crate) fn in_outage(self, outage: Option<Outage>) -> Self {
-        Self { outage, ..self }
+        Self { shared, request_timeout }
     }
 
     /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
     /// state on the server, so that this future can be dropped there.
+    ///
+    /// The head of a line brings its turn. If it is granted the lock too late, it leaves the line, and goes on beside
+    /// it: its own trouble stops nobody behind it.
     pub(crate) async fn acquire(
         &self,
         place: &mut ServerPlace,
         wait: Wait,
         listener: &Listener<Contention>,
+        turn: &mut Option<Turn<Passed>>,
     ) -> Result<Lease, LockError> {
         let progress = Progress::new(wait, self.request_timeout).with_place(!place.is_new());
-        let mut progress = progress.in_outage(self.outage.clone());
+        let outage = turn.as_ref().and_then(|turn| turn.sight().outage());
+        let mut progress = progress.in_outage(outage);
         if progress.outage().is_some() && progress.is_over_after_pause() {
-            return Err(progress.into_error(&place.claim.name, self.shared.name()));
+            return Err(self.ended(progress, place, turn));
         }
         // C26: the answer to the previous head is valid for this one.
         let mut last_busy = place.last_busy().cloned();
@@ -62,16 +61,20 @@ impl<'a> Waiting<'a> {
             let name = &place.claim.name;
             let mut asks_again = false;
             match step.map_err(|error| progress.refused(name, error))? {
-                AttemptOutcome::Granted(lease) => return Ok(lease),
+                AttemptOutcome::Granted(lease) => return Ok(granted_to(turn, &progress, lease)),
                 AttemptOutcome::Busy { seen, is_outdated } => {
+                    turn.iter().for_each(Turn::is_refused);
                     listener.tell(&seen);
                     self.warn_if_due(&place.claim, &mut progress);
                     asks_again = is_outdated;
                 }
+                AttemptOutcome::Troubled if progress.is_late() => {
+                    (place.answers, *turn) = (None, None);
+                }
                 AttemptOutcome::Troubled => place.fails(progress.outage()),
             }
             if progress.is_over() {
-                return Err(progress.into_error(&place.claim.name, self.shared.name()));
+                return Err(self.ended(progress, place, turn));
             }
             if asks_again {
                 continue;
@@ -81,12 +84,44 @@ impl<'a> Waiting<'a> {
             {
                 debug!(token = lease.token.get(), "handed over");
                 place.owned.state().note(ClaimEvent::Granted);
-                return Ok(lease);
+                return Ok(granted_to(turn, &progress, lease));
             }
             if progress.is_over_after_pause() {
-                return Err(progress.into_error(&place.claim.name, self.shared.name()));
+                return Err(self.ended(progress, place, turn));
             }
         }
+    }
+
+    /// Returns the error of an acquisition that ends in this state.
+    fn ended(
+        &self,
+        progress: Progress,
+        place: &ServerPlace,
+        turn: &Option<Turn<Passed>>,
+    ) -> LockError {
+        let seen_in_line = turn.as_ref().and_then(|turn| turn.sight().contention());
+        progress.into_error(&place.claim.name, self.shared.name(), seen_in_line)
+    }
+
+    /// Asks once, without a place in the server's queue; `None` if the claim was not granted. The place is new again if
+    /// the server surely has nothing of it.
+    pub(crate) async fn ask_once(
+        &self,
+        place: &mut ServerPlace,
+    ) -> Result<Option<Lease>, LockError> {
+        let mut progress = Progress::new(Wait::Never, self.request_timeout);
+        let refused = match self.attempt(place, &mut progress).await {
+            Ok(AttemptOutcome::Granted(lease)) => return Ok(Some(lease)),
+            Ok(AttemptOutcome::Busy { .. }) => return Ok(None),
+            Ok(AttemptOutcome::Troubled) => progress.outage().map(|(_, error)| error),
+            // C33: the holders with another number of permits may end within the wait.
+            Err(error) if error.permits().is_some() => Some(error),
+            Err(error) => return Err(progress.refused(&place.claim.name, error)),
+        };
+        if refused.is_some_and(|error| error.outcome() == Outcome::NotApplied) {
+            place.owned.state().note(ClaimEvent::Refused);
+        }
+        Ok(None)
     }
 
     /// Asks once, or continues the request in flight, and notes the outcome. An error is a refusal, which is final.
@@ -207,6 +242,13 @@ impl<'a> Waiting<'a> {
         let since = if received.has_reached(granted_at) { granted_at } else { received };
         self.lease(&place.claim, grant, since, *place.owned.state())
     }
+}
+
+/// Tells the line that its head was granted the lock.
+fn granted_to(turn: &Option<Turn<Passed>>, progress: &Progress, lease: Lease) -> Lease {
+    let allows_others = lease.kind.together() > 1;
+    turn.iter().for_each(|turn| turn.is_granted(progress.has_waited(), allows_others));
+    lease
 }
 
 fn granted(state: &mut ClaimState, lease: Lease) -> AttemptOutcome {

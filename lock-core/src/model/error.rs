@@ -54,7 +54,8 @@ pub enum LockError {
         name: LockName,
         /// Length of the wait.
         waited: Duration,
-        /// Last known state of the other clients; `None` if no answer came within the wait.
+        /// Last known state of the other clients. `None` if the server is silent: a request had no answer for half of
+        /// the wait, or of a request time-out if that is shorter, and no other task that waits for the lock had one.
         contention: Option<Contention>,
     },
     /// The hold is over, though nobody released it. It cannot be restored: acquire the lock anew.

@@ -35,6 +35,15 @@ impl Kind {
             Self::OneOf(permits) => permits.of,
         }
     }
+
+    /// Returns the number of holds of this kind that fit together.
+    pub(crate) fn together(self) -> usize {
+        match self {
+            Self::Exclusive => 1,
+            Self::Shared => usize::MAX,
+            Self::OneOf(permits) => usize::from(permits.of / permits.taken),
+        }
+    }
 }
 
 /// `exclusive`, `shared`, or as in `2 of 5`.

@@ -118,6 +118,11 @@ impl<T> Listener<T> {
         Self(Some(Arc::new(tell)))
     }
 
+    /// Returns true if the application listens.
+    pub(crate) fn listens(&self) -> bool {
+        self.0.is_some()
+    }
+
     pub(crate) fn tell(&self, news: &T) {
         if let Some(tell) = &self.0 {
             tell(news);
@@ -217,7 +222,8 @@ impl LockRequest {
     }
 
     /// Calls `listener` with each answer that the lock is busy, about once a second during the wait. The answer has
-    /// the holder and the number of waiters before this one. The listener must not block.
+    /// the holder and the number of waiters before this one. The number is not known while another task of this client
+    /// waits on the server for both. The listener must not block.
     pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
         Self { listener: Listener::new(listener), ..self }
     }

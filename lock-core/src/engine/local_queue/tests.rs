@@ -14,17 +14,29 @@ fn lines(queue: &LocalQueue<u32>) -> usize {
     locked(&queue.lines).len()
 }
 
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Waits for the turn of an exclusive claim; `None` if the head is not polled.
+async fn lead<H>(queue: &LocalQueue<H>, name: &LockName) -> Option<Turn<H>> {
+    match queue.join(name, 1, PATIENCE).next_move().await {
+        Move::Lead(turn) => Some(turn),
+        Move::Leave => None,
+        Move::AskBeside(_) => panic!("an exclusive claim asks alone"),
+    }
+}
+
 async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
-    queue.turn(&name()).await.expect("a turn").holds(Instant::now() + Duration::from_millis(20))
+    let until = Instant::now() + Duration::from_millis(20);
+    lead(queue, &name()).await.expect("a turn").holds(|_| until)
 }
 
 #[tokio::test]
 async fn c26_waiters_move_up_in_order_and_leave_nothing() {
     let queue = LocalQueue::<u32>::default();
-    let first = queue.turn(&name()).await.expect("a turn");
+    let first = lead(&queue, &name()).await.expect("a turn");
     let (name, other) = (name(), name());
-    let mut second = Box::pin(queue.turn(&name));
-    let mut third = Box::pin(queue.turn(&other));
+    let mut second = Box::pin(lead(&queue, &name));
+    let mut third = Box::pin(lead(&queue, &other));
     assert!((&mut second).now_or_never().is_none());
     assert!((&mut third).now_or_never().is_none());
     drop(first);
@@ -38,10 +50,10 @@ async fn c26_waiters_move_up_in_order_and_leave_nothing() {
 #[tokio::test]
 async fn c19_a_cancelled_waiter_leaves_the_line() {
     let queue = LocalQueue::<u32>::default();
-    let first = queue.turn(&name()).await.expect("a turn");
-    assert!(queue.turn(&name()).now_or_never().is_none());
+    let first = lead(&queue, &name()).await.expect("a turn");
+    assert!(lead(&queue, &name()).now_or_never().is_none());
     drop(first);
-    drop(queue.turn(&name()).now_or_never().expect("the line is free"));
+    drop(lead(&queue, &name()).now_or_never().expect("the line is free"));
     assert_eq!(lines(&queue), 0);
 }
 
@@ -49,7 +61,7 @@ async fn c19_a_cancelled_waiter_leaves_the_line() {
 async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn() {
     let queue = LocalQueue::<u32>::default();
     let holder = holder(&queue).await;
-    let (turn, began) = (queue.turn(&name()).await.expect("a turn"), Instant::now());
+    let (turn, began) = (lead(&queue, &name()).await.expect("a turn"), Instant::now());
     assert_eq!(turn.passed().await, None);
     assert_eq!(began.elapsed(), Duration::from_millis(20));
     assert_eq!(holder.waiters(), 0, "the head asks the server");
@@ -59,7 +71,7 @@ async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn()
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
     let queue = LocalQueue::<u32>::default();
-    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await.expect("a turn"));
+    let (holder, turn) = (holder(&queue).await, lead(&queue, &name()).await.expect("a turn"));
     let mut passed = Box::pin(turn.passed());
     assert!((&mut passed).now_or_never().is_none());
     let began = Instant::now();
@@ -71,9 +83,9 @@ async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
 #[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
     let queue = LocalQueue::<u32>::default();
-    let (holder, turn) = (holder(&queue).await, queue.turn(&name()).await.expect("a turn"));
+    let (holder, turn) = (holder(&queue).await, lead(&queue, &name()).await.expect("a turn"));
     let name = name();
-    let mut next = Box::pin(queue.turn(&name));
+    let mut next = Box::pin(lead(&queue, &name));
     assert!((&mut next).now_or_never().is_none());
     assert_eq!(holder.waiters(), 2);
     assert_eq!(holder.pass(7), Ok(()));
@@ -86,9 +98,9 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
     let queue = LocalQueue::<Arc<()>>::default();
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
-    let holder = queue.turn(&name()).await.expect("a turn").holds(until);
-    let (turn, name) = (queue.turn(&name()).await.expect("a turn"), name());
-    let mut next = Box::pin(queue.turn(&name));
+    let holder = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
+    let (turn, name) = (lead(&queue, &name()).await.expect("a turn"), name());
+    let mut next = Box::pin(lead(&queue, &name));
     assert!((&mut next).now_or_never().is_none());
     assert!(holder.pass(passed.clone()).is_ok());
     drop(turn);
@@ -103,9 +115,9 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
     let passed = Arc::new(());
     let until = Instant::now() + Duration::from_secs(1);
     // The queue outlives its waiters.
-    let _lost_long_ago = queue.turn(&name()).await.expect("a turn").holds(until);
-    let holder = queue.turn(&name()).await.expect("a turn").holds(until);
-    let turn = queue.turn(&name()).await.expect("a turn");
+    let _lost_long_ago = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
+    let holder = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
+    let turn = lead(&queue, &name()).await.expect("a turn");
     assert!(holder.pass(passed.clone()).is_ok());
     drop(turn);
     assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
@@ -114,16 +126,16 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
 #[tokio::test(start_paused = true)]
 async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
     let (queue, name) = (LocalQueue::<u32>::default(), name());
-    let first = queue.turn(&name).await.expect("a turn");
-    let mut unpolled = Box::pin(queue.turn(&name));
+    let first = lead(&queue, &name).await.expect("a turn");
+    let mut unpolled = Box::pin(lead(&queue, &name));
     assert!((&mut unpolled).now_or_never().is_none());
-    let mut next = Box::pin(queue.turn(&name));
+    let mut next = Box::pin(lead(&queue, &name));
     assert!((&mut next).now_or_never().is_none());
     drop(first);
     let began = Instant::now();
     assert!(next.await.is_none());
     assert_eq!(began.elapsed(), 2 * WAITER_LIVENESS);
-    let later = queue.turn(&name).now_or_never();
+    let later = lead(&queue, &name).now_or_never();
     assert!(later.is_some_and(|turn| turn.is_none()), "it waits for the same head again");
     assert!(unpolled.await.is_some());
     assert_eq!(lines(&queue), 0);
@@ -134,11 +146,11 @@ async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
 #[tokio::test(start_paused = true)]
 async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
     let (queue, name) = (LocalQueue::<u32>::default(), name());
-    let head = queue.turn(&name).await.expect("a turn");
-    let mut first = Box::pin(queue.turn(&name));
+    let head = lead(&queue, &name).await.expect("a turn");
+    let mut first = Box::pin(lead(&queue, &name));
     assert!((&mut first).now_or_never().is_none());
     advance(WAITER_LIVENESS * 4).await;
-    let mut new = Box::pin(queue.turn(&name));
+    let mut new = Box::pin(lead(&queue, &name));
     assert!((&mut first).now_or_never().is_none(), "two ask the server");
     assert!((&mut new).now_or_never().is_none(), "two ask the server");
     head.answers().asked(Instant::now());
@@ -154,10 +166,10 @@ async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
 async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
     let (queue, name) = (LocalQueue::<Arc<()>>::default(), name());
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
-    let holder = queue.turn(&name).await.expect("a turn").holds(until);
-    let unpolled = queue.turn(&name).await.expect("a turn");
+    let holder = lead(&queue, &name).await.expect("a turn").holds(|_| until);
+    let unpolled = lead(&queue, &name).await.expect("a turn");
     assert!(unpolled.passed().now_or_never().is_none());
-    let next = queue.turn(&name);
+    let next = lead(&queue, &name);
     assert!(holder.pass(passed.clone()).is_ok());
     assert!(next.await.is_none());
     assert_eq!(Arc::strong_count(&passed), 1, "it is kept");
@@ -168,7 +180,7 @@ async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
 async fn l1_nothing_is_passed_to_a_head_that_waits_no_more() {
     let queue = LocalQueue::<u32>::default();
     let holder = holder(&queue).await;
-    let head = queue.turn(&name()).await.expect("a turn");
+    let head = lead(&queue, &name()).await.expect("a turn");
     assert!(head.passed().now_or_never().is_none());
     advance(Duration::from_millis(20)).await;
     assert_eq!(holder.waiters(), 0);
@@ -178,8 +190,8 @@ async fn l1_nothing_is_passed_to_a_head_that_waits_no_more() {
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_that_asks_keeps_its_turn_also_while_the_server_is_silent() {
     let (queue, name) = (LocalQueue::<u32>::default(), name());
-    let head = queue.turn(&name).await.expect("a turn");
-    let mut next = Box::pin(queue.turn(&name));
+    let head = lead(&queue, &name).await.expect("a turn");
+    let mut next = Box::pin(lead(&queue, &name));
     for pause in [1, 1, 1, 1, 10, 10] {
         head.answers().asked(Instant::now());
         tokio::select! {

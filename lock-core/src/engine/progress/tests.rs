@@ -53,7 +53,7 @@ async fn end_of(wait: Wait, steps: &[Step]) -> Option<(Duration, &'static str)> 
         }
     }
     let name = LockName::new("a").expect("a name");
-    let outcome = match progress.into_error(&name, "test") {
+    let outcome = match progress.into_error(&name, "test", None) {
         LockError::NotAcquired { .. } => "NotAcquired",
         LockError::Timeout { .. } => "Timeout",
         LockError::Backend { .. } => "Backend",
@@ -130,7 +130,7 @@ async fn c15_an_acquisition_that_may_have_been_granted_says_so() {
     let refused = BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
     progress.failed(progress.try_since(Instant::now()), refused);
     let name = LockName::new("a").expect("a name");
-    let LockError::Backend { source, .. } = progress.into_error(&name, "test") else {
+    let LockError::Backend { source, .. } = progress.into_error(&name, "test", None) else {
         panic!("there was no answer");
     };
     assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
@@ -149,7 +149,7 @@ async fn c15_a_refused_try_takes_back_no_place_and_no_late_grant() {
         let name = LockName::new("a").expect("a name");
         let refused = progress.refused(&name, error());
         progress.failed(progress.try_since(Instant::now()), error());
-        [refused, progress.into_error(&name, "test")].map(|error| match error {
+        [refused, progress.into_error(&name, "test", None)].map(|error| match error {
             LockError::Backend { source, .. } => source.outcome(),
             other => panic!("{other}"),
         })
