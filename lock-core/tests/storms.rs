@@ -6,12 +6,14 @@
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use lock_core::backend::FALLBACK_POLL;
-use lock_core::{LockClient, LockError, LockName, LockRequest, MemoryBackend, Wait};
+use lock_core::{
+    Clock, LockClient, LockError, LockName, LockRequest, MemoryBackend, Moment, SystemClock, Wait,
+};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::runtime::Builder;
 use tokio::task::yield_now;
@@ -189,6 +191,60 @@ async fn c26_short_waits_of_many_arrivals_get_in() {
     let (got_in, _) = tokio::join!(arrivals, join_all((0..RIVALS).map(rival)));
     assert!(got_in.iter().all(|got_in| *got_in));
     assert!(store.asked() <= 2 * ARRIVALS as usize, "{} requests", store.asked());
+}
+
+/// The machine's clock, whose time of day goes on with Tokio's time.
+#[derive(Debug)]
+struct Virtual(Instant);
+
+#[async_trait::async_trait]
+impl Clock for Virtual {
+    fn now(&self) -> Moment {
+        SystemClock.now()
+    }
+
+    fn wall(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(1 << 30) + self.0.elapsed()
+    }
+
+    async fn sleep_until(&self, deadline: Moment) {
+        SystemClock.sleep_until(deadline).await;
+    }
+}
+
+/// L5: callers that come while ten rivals hold the lock for long get in at the next turn of their client, all that
+/// wait by then.
+#[tokio::test(start_paused = true)]
+async fn l5_a_turn_serves_those_who_waited_when_it_began() {
+    const ARRIVALS: u32 = 200;
+    let store = MemoryBackend::with_clock(Arc::new(Virtual(Instant::now())));
+    let (locks, rivals) =
+        (LockClient::new(store.clone()), [(); 10].map(|()| LockClient::new(store.clone())));
+    let goes_on = std::cell::Cell::new(true);
+    let longest = std::cell::Cell::new(Duration::ZERO);
+    let rival = async |client: LockClient| {
+        while goes_on.get() {
+            let asked = Instant::now();
+            let guard = client.acquire("a").await.expect("its turn");
+            longest.set(longest.get().max(asked.elapsed()));
+            sleep(100 * MS).await;
+            guard.release().await.expect("held to the end");
+        }
+    };
+    let arrival = async |n: u32| {
+        sleep(100 * MS * n).await;
+        let Ok(guard) = locks.acquire(patient(1500 * MS)).await else { return false };
+        sleep(10 * MS).await;
+        guard.release().await.is_ok()
+    };
+    let arrivals = async {
+        let got_in = join_all((0..ARRIVALS).map(arrival)).await;
+        goes_on.set(false);
+        got_in.into_iter().filter(|got_in| *got_in).count()
+    };
+    let (got_in, _) = tokio::join!(arrivals, join_all(rivals.map(rival)));
+    assert!(got_in >= 150, "{got_in} of {ARRIVALS} got in");
+    assert!(longest.get() <= 1300 * MS, "a rival waited for {:?}", longest.get());
 }
 
 /// C27: if a head gives up, the caller behind it gets its place.

@@ -293,6 +293,16 @@ impl<H> Turn<H> {
         drop(untaken);
     }
 
+    /// Returns the number of the newest waiter.
+    pub(crate) fn newest(&self) -> u64 {
+        self.place.member.line.state().newest()
+    }
+
+    /// Takes the time for which other clients held the lock since the last hold of the line.
+    pub(crate) fn take_rivals_time(&self) -> Duration {
+        self.place.member.line.state().take_rivals_time()
+    }
+
     /// Leaves the line as a holder that may pass its hold on. `until` returns the time until which the next head waits
     /// for that, by its number.
     pub(crate) fn holds(self, until: impl FnOnce(Option<u64>) -> Instant) -> LineHolder<H> {
@@ -321,6 +331,16 @@ impl<H> LineHolder<H> {
     pub(crate) fn waiters(&self) -> usize {
         let state = self.member.line.state();
         if state.takes_nothing() { 0 } else { state.waiters() }
+    }
+
+    /// Returns the number of the next waiter.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.member.line.state().first()
+    }
+
+    /// Returns the number of the newest waiter.
+    pub(crate) fn newest(&self) -> u64 {
+        self.member.line.state().newest()
     }
 
     /// Passes a hold to the head; returns it if nobody waits.

@@ -21,9 +21,13 @@ use super::server_place::ServerPlace;
 use crate::backend::{Reservation, TokenRange};
 use crate::model::{Lease, Moment, Ttl};
 
-/// Longest time for which a hold passes within a client. Then the server chooses the next holder: other clients have
+/// Time for which a hold passes to each task of a client. Then the server chooses the next holder: other clients have
 /// waited long enough.
-const LONGEST_TURN: Duration = Duration::from_millis(20);
+const SHORTEST_TURN: Duration = Duration::from_millis(20);
+
+/// Part of the time for which other clients held the lock that a turn may last, for the tasks that waited when it began.
+/// Those came before the next turn of each other client.
+const PART_OF_RIVALS: u32 = 4;
 
 /// Most passes within a client before the server is asked again.
 const MOST_PASSES: usize = 64;
@@ -48,33 +52,47 @@ pub(crate) struct Succession {
 #[derive(Clone, Copy, Debug)]
 struct ClientTurn {
     ends: Instant,
+    /// The end for tasks that waited when the turn began.
+    ends_for_waiters: Instant,
+    /// Number of the last of these tasks.
+    last_waiter: u64,
     /// Number of tokens reserved for it.
     reserved: usize,
 }
 
 impl ClientTurn {
-    fn begin() -> Self {
-        Self { ends: Instant::now() + LONGEST_TURN, reserved: 0 }
+    /// Begins after other clients held the lock for `rivals`.
+    fn begin(last_waiter: u64, rivals: Duration) -> Self {
+        let now = Instant::now();
+        let (ends, span) = (now + SHORTEST_TURN, SHORTEST_TURN.max(rivals / PART_OF_RIVALS));
+        Self { ends, ends_for_waiters: now + span, last_waiter, reserved: 0 }
     }
 
-    /// Returns true if other clients go first from now on.
-    fn is_over(self) -> bool {
-        self.ends <= Instant::now() || self.reserved >= ENOUGH_PASSES
+    /// Returns the end for the task with this number.
+    fn ends_for(self, next: Option<u64>) -> Instant {
+        let has_waited = next.is_some_and(|next| next <= self.last_waiter);
+        if has_waited { self.ends_for_waiters } else { self.ends }
+    }
+
+    /// Returns true if other clients go before the task with this number.
+    fn is_over_for(self, next: Option<u64>) -> bool {
+        self.ends_for(next) <= Instant::now()
     }
 }
 
 impl Succession {
     /// Begins the succession after a grant of the server.
     pub(crate) fn begin(turn: Turn<Passed>) -> Self {
-        let client = ClientTurn::begin();
-        Self { line: turn.holds(|_| client.ends), tokens: None, turn: client }
+        let client = ClientTurn::begin(turn.newest(), turn.take_rivals_time());
+        Self { line: turn.holds(|next| client.ends_for(next)), tokens: None, turn: client }
     }
 
     /// Returns the reservation to ask for in place of a plain release; `None` if nobody waits in this process.
     ///
     /// A new turn goes before other clients, and the end of a turn goes after them.
     pub(crate) fn reservation(&self, lease: &Lease) -> Option<Reservation> {
-        let yields = self.turn.is_over();
+        let has_enough = self.turn.reserved >= ENOUGH_PASSES;
+        let yields = has_enough || self.turn.is_over_for(self.line.next());
         let passed = if yields { 0 } else { self.turn.reserved };
         let tokens = (PASSES_TO_EACH * self.line.waiters()).min(MOST_PASSES - passed);
         (tokens > 0).then(|| Reservation::new(lease, tokens as u32, yields))
@@ -83,7 +101,8 @@ impl Succession {
     /// Notes that the server reserved `tokens` for this turn. With `yielded`, other clients would have gone first but
     /// none waits, so a new turn begins.
     pub(crate) fn reserved(self, tokens: TokenRange, yielded: bool) -> Self {
-        let mut turn = if yielded { ClientTurn::begin() } else { self.turn };
+        let begin = || ClientTurn::begin(self.line.newest(), Duration::ZERO);
+        let mut turn = if yielded { begin() } else { self.turn };
         turn.reserved += tokens.count() as usize;
         Self { tokens: Some(tokens), turn, ..self }
     }
@@ -92,7 +111,7 @@ impl Succession {
     pub(crate) fn has_next(&self) -> bool {
         self.tokens.is_some_and(|tokens| !tokens.is_empty())
             && self.is_awaited()
-            && self.turn.ends > Instant::now()
+            && !self.turn.is_over_for(self.line.next())
     }
 
     /// Returns true if a task of the line waits for the hold.
@@ -142,7 +161,7 @@ impl PassedHold {
     /// Takes the hold for the head of the line, which asked for `ttl`.
     pub(crate) fn take(self, ttl: Ttl, turn: Turn<Passed>) -> (Lease, OwnedClaim, Succession) {
         let Self { lease, claim, tokens, turn: client } = self;
-        let line = turn.holds(|_| client.ends);
+        let line = turn.holds(|next| client.ends_for(next));
         let succession = Succession { line, tokens: Some(tokens), turn: client };
         (Lease { asked: ttl, ..lease }, claim, succession)
     }
@@ -151,4 +170,25 @@ impl PassedHold {
 /// Returns true if the hold has enough time left to be passed on: a tenth of the server's grant.
 pub(crate) fn is_worth_passing(lease: &Lease, now: Moment) -> bool {
     now.until(lease.deadline) > lease.granted / 10
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn c26_a_turn_is_longer_for_those_who_waited_alone() {
+        let turn = ClientTurn::begin(7, Duration::from_secs(1));
+        let is_over = || [Some(7), Some(8), None].map(|next| turn.is_over_for(next));
+        assert_eq!(is_over(), [false; 3]);
+        advance(SHORTEST_TURN).await;
+        assert_eq!(is_over(), [false, true, true]);
+        advance(Duration::from_millis(230)).await;
+        assert_eq!(is_over(), [true; 3], "a quarter of the rivals' time is over");
+        let short = ClientTurn::begin(7, Duration::ZERO);
+        advance(SHORTEST_TURN - Duration::from_millis(1)).await;
+        assert!(!short.is_over_for(Some(7)), "20 ms at least");
+    }
 }

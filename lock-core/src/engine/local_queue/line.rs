@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -142,6 +143,11 @@ impl<H> LineState<H> {
         self.drawn
     }
 
+    /// Returns the number that was drawn last.
+    pub(super) fn newest(&self) -> u64 {
+        self.drawn
+    }
+
     /// Returns the number of the first waiter.
     pub(super) fn first(&self) -> Option<u64> {
         self.waiters.first_key_value().map(|(number, _)| *number)
@@ -155,6 +161,11 @@ impl<H> LineState<H> {
     pub(super) fn takes_nothing(&self) -> bool {
         let waits = self.holder.is_some_and(|(_, until)| until > Instant::now());
         !waits || self.head_asks_server || self.passed.is_some()
+    }
+
+    /// Takes the time for which other clients held the lock since the last hold of the line.
+    pub(super) fn take_rivals_time(&mut self) -> Duration {
+        self.rivals_since.take().map(|since| since.elapsed()).unwrap_or_default()
     }
 
     /// Returns the role of a waiter that may ask: as the head, or beside those before it that ask already.
