@@ -200,6 +200,42 @@ async fn c05_a_hold_that_is_nearly_over_is_not_passed_on() {
     assert_eq!(store.grants_asked(), 2);
 }
 
+/// C12: a passed hold bears an outage as long as each other: two thirds of its TTL are left, or it is not passed on.
+#[tokio::test(start_paused = true)]
+async fn c12_a_hold_that_is_passed_on_has_two_thirds_of_its_ttl() {
+    for (used, passes) in [(TTL * 3 / 10, true), (TTL * 4 / 10, false), (TTL * 8 / 10, false)] {
+        let clock = Arc::new(FakeClock::new());
+        let store = Store::with_options(ClientOptions::new().clock(clock.clone()));
+        store.faulty.always(Operation::Extend, Fault::Refused);
+        let first = store.hold().await;
+        let mut second = Box::pin(store.locks.acquire("a"));
+        assert!((&mut second).now_or_never().is_none(), "it waits");
+        std::thread::sleep(Duration::from_millis(1));
+        clock.suspend(used);
+        first.release().await.expect("held to the end");
+        let second = second.await.expect("its turn comes");
+        assert_eq!(store.grants_asked() == 1, passes, "after {used:?}");
+        assert!(second.remaining() > TTL * 13 / 20, "after {used:?}: {:?}", second.remaining());
+    }
+}
+
+/// C12: a passed hold is renewed when its former holder would have renewed it.
+#[tokio::test(start_paused = true)]
+async fn c12_a_pass_puts_off_no_renewal() {
+    let clock = Arc::new(FakeClock::new());
+    let store = Store::with_options(ClientOptions::new().clock(clock.clone()));
+    let first = store.hold().await;
+    let mut second = Box::pin(store.locks.acquire("a"));
+    assert!((&mut second).now_or_never().is_none(), "it waits");
+    std::thread::sleep(Duration::from_millis(1));
+    clock.suspend(TTL * 3 / 10);
+    first.release().await.expect("held to the end");
+    let second = second.await.expect("its turn comes");
+    assert_eq!(store.grants_asked(), 1, "it was passed on");
+    clock.advance(TTL / 20);
+    eventually("it is renewed", SECOND, async || second.remaining() > TTL * 9 / 10).await;
+}
+
 /// C10: a lost hold does not pass on, even if tokens are left.
 #[tokio::test(start_paused = true)]
 async fn c10_a_lost_hold_is_not_passed_on() {

@@ -89,6 +89,9 @@ impl Hold {
             label: None,
         };
         state.schedule(now);
+        if state.lease.token != state.lease.granted_as {
+            state.schedule_passed(now, drift);
+        }
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
         let is_superseded = AtomicBool::new(false);
         Self {

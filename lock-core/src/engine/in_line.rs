@@ -87,7 +87,9 @@ impl Acquisition {
     fn has_use_for(&self, passed: &Passed) -> bool {
         let (ttl, options) = (self.place.claim.ttl, &self.shared.options);
         match passed {
-            Passed::Hold(hold) => !self.by_server && hold.suits(ttl, options.clock.now()),
+            Passed::Hold(hold) => {
+                !self.by_server && hold.suits(ttl, options.drift, options.clock.now())
+            }
             Passed::Place(place) => place.suits(&self.place),
         }
     }

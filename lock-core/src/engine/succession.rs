@@ -19,7 +19,7 @@ use super::local_queue::{LineHolder, Turn};
 use super::owned_claim::OwnedClaim;
 use super::server_place::ServerPlace;
 use crate::backend::{Reservation, TokenRange};
-use crate::model::{Lease, Moment, Ttl};
+use crate::model::{Drift, Lease, Moment, Ttl};
 
 /// Time for which a hold passes to each task of a client. Then the server chooses the next holder: other clients have
 /// waited long enough.
@@ -154,8 +154,8 @@ pub(crate) struct PassedHold {
 impl PassedHold {
     /// Returns true if a claim for `ttl` can use the hold at `now`. A hold that lasts longer than that TTL would
     /// delay the others if its new holder dies.
-    pub(crate) fn suits(&self, ttl: Ttl, now: Moment) -> bool {
-        self.lease.asked <= ttl && is_worth_passing(&self.lease, now)
+    pub(crate) fn suits(&self, ttl: Ttl, drift: Drift, now: Moment) -> bool {
+        self.lease.asked <= ttl && is_worth_passing(&self.lease, drift, now)
     }
 
     /// Takes the hold for the head of the line, which asked for `ttl`.
@@ -167,9 +167,16 @@ impl PassedHold {
     }
 }
 
-/// Returns true if the hold has enough time left to be passed on: a tenth of the server's grant.
-pub(crate) fn is_worth_passing(lease: &Lease, now: Moment) -> bool {
-    now.until(lease.deadline) > lease.granted / 10
+/// Returns true if the hold has enough time left to be passed on.
+pub(crate) fn is_worth_passing(lease: &Lease, drift: Drift, now: Moment) -> bool {
+    now.until(lease.deadline) >= least_passed(lease, drift)
+}
+
+/// Returns the least time that a hold has when its renewal is due, two thirds of the server's grant. A passed hold
+/// bears an outage as long as each other hold does.
+pub(super) fn least_passed(lease: &Lease, drift: Drift) -> Duration {
+    let ttl = lease.granted.min(lease.asked.as_duration());
+    drift.validity(ttl).saturating_sub(ttl / 3)
 }
 
 #[cfg(test)]

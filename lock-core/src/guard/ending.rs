@@ -155,9 +155,9 @@ impl LockGuard {
 
     /// Returns true if the hold can pass to another task: its state is certain, and enough time is left.
     fn may_pass(&self) -> bool {
-        let now = self.shared.options.clock.now();
+        let options = &self.shared.options;
         self.claim.as_ref().is_some_and(OwnedClaim::is_held)
-            && is_worth_passing(&self.hold.lease(), now)
+            && is_worth_passing(&self.hold.lease(), options.drift, options.clock.now())
     }
 
     /// Takes the lease out of the guard. From then on it is neither renewed nor released.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::super::outage::Unanswered;
+use super::super::succession::least_passed;
 use super::{Hold, State};
-use crate::model::{BackendError, Moment, Renewal, Ttl, random};
+use crate::model::{BackendError, Drift, Moment, Renewal, Ttl, random};
 
 /// Delay before the renewal of a grant for less than was asked.
 pub(super) const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
@@ -149,6 +150,15 @@ impl State {
         self.due_at = asked.after(due.mul_f64(random::within(0.9..1.0)));
         self.renew_at = self.due_at;
         self.batchable_at = asked.after(due * 3 / 4);
+    }
+
+    /// Plans the renewal of a passed hold for the time at which its former holder would have renewed it.
+    pub(super) fn schedule_passed(&mut self, now: Moment, drift: Drift) {
+        let left = now.until(self.lease.deadline);
+        let due_at = now.after(left.saturating_sub(least_passed(&self.lease, drift)));
+        if self.due_at.has_reached(due_at) {
+            (self.due_at, self.renew_at, self.batchable_at) = (due_at, due_at, due_at);
+        }
     }
 }
 
