@@ -30,7 +30,7 @@ pub(super) const OUTAGE_BORNE: u32 = 5;
 /// | phase | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
 /// | `Unanswered` | the start | at once | goes on | `Timeout` |
-/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` for `Wait::Never` |
+/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` without a wait |
 /// | `Conflict` | "held with another number of permits" | after a growing pause, a poll at most | goes on | `Conflict` |
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
@@ -64,6 +64,8 @@ pub(super) struct Progress {
     phase: Phase,
     /// Number of consecutive times that it came to the present state.
     repeats: u32,
+    /// Number of consecutive answers that the hold of another is over, and the lock still busy.
+    overdue: u32,
     /// Last known state of the other clients.
     seen: Option<Contention>,
     /// True once the caller was warned that the holder may stay for ever.
@@ -84,6 +86,7 @@ impl Progress {
             started: Instant::now(),
             phase: Phase::Unanswered,
             repeats: 0,
+            overdue: 0,
             seen: None,
             has_warned: false,
             is_long: false,
@@ -153,6 +156,8 @@ impl Progress {
         self.last_answer = busy.seen.at.map(|at| (busy.asked, at));
         self.may_be_applied |= self.waits();
         self.repeats = if matches!(self.phase, Phase::Busy(_)) { self.repeats + 1 } else { 0 };
+        let is_overdue = busy.seen.ttl_left.is_some_and(|left| left < FIRST_POLL);
+        self.overdue = if is_overdue { self.overdue + 1 } else { 0 };
         (self.phase, self.seen) = (Phase::Busy(busy.answered), Some(busy.seen.clone()));
     }
 
@@ -268,7 +273,9 @@ impl Progress {
         let seen = self.seen.as_ref().filter(|_| is_busy);
         let expiry = Ttl::kept(seen.and_then(|seen| seen.ttl_left).unwrap_or(pause));
         let left = self.give_up_at().map(|end| end.saturating_duration_since(Instant::now()));
-        let due = pause.min(expiry + FIRST_POLL + self.stagger()).saturating_sub(self.age());
+        // A server may keep a hold for longer than it says.
+        let after_expiry = FIRST_POLL.saturating_mul(1 << self.overdue.min(10));
+        let due = pause.min(expiry + after_expiry + self.stagger()).saturating_sub(self.age());
         due.min(left.unwrap_or(due))
     }
 
@@ -312,7 +319,7 @@ impl Progress {
             (Phase::Late(_), _) if self.wait == Wait::Forever => {
                 of_backend(&name, always_late(backend), self.may_be_applied)
             }
-            (Phase::Busy(_), Some(contention)) if self.wait == Wait::Never => {
+            (Phase::Busy(_), Some(contention)) if !self.wait.waits() => {
                 LockError::NotAcquired { name, contention }
             }
             (_, seen) => {

@@ -15,7 +15,8 @@ pub enum Wait {
     /// One attempt: a lock that is held is [`NotAcquired`](LockError::NotAcquired).
     Never,
     /// Until the span is over, then [`Timeout`](LockError::Timeout), also if it is too short for an
-    /// answer of the server. A span of zero is one attempt.
+    /// answer of the server. A span of zero is one attempt, and a lock that is held is
+    /// [`NotAcquired`](LockError::NotAcquired).
     AtMost(Duration),
     /// Until this moment, then as [`AtMost`](Self::AtMost). A moment in the past is one attempt.
     Until(Instant),

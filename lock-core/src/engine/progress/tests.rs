@@ -201,3 +201,24 @@ async fn c17_a_bounded_wait_ends_in_time_whatever_happens() {
         }
     }
 }
+
+/// A server may keep a hold for seconds beyond its end, such as that of a session.
+#[tokio::test(start_paused = true)]
+async fn c28_a_lock_whose_hold_is_over_is_asked_for_at_growing_pauses() {
+    let (mut progress, began) = (Progress::new(Wait::Forever, TIMEOUT), Instant::now());
+    let mut looks = 0;
+    while began.elapsed() < Duration::from_secs(3) {
+        let mut seen = Contention::unknown();
+        seen.ttl_left = Some(Duration::ZERO);
+        progress.busy(&Busy { seen, ..busy() });
+        let pause = progress.pause(Wakeup::Push);
+        assert!(pause <= FALLBACK_POLL, "C28: {pause:?}");
+        advance(pause).await;
+        looks += 1;
+    }
+    assert!((10..20).contains(&looks), "{looks} looks in 3 s");
+    let mut seen = Contention::unknown();
+    seen.ttl_left = Some(50 * MS);
+    progress.busy(&Busy { seen, ..busy() });
+    assert_eq!(progress.pause(Wakeup::Push), 51 * MS, "the next hold ends in time");
+}
