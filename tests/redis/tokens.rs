@@ -6,7 +6,7 @@ use std::time::Duration;
 use leasehold::admin::Health;
 use leasehold::core::backend::{Reservation, Reserved};
 use leasehold::redis::RedisBackend;
-use leasehold::{LockError, LockRequest, Wait};
+use leasehold::{LockError, LockRequest, Ttl, Wait};
 use lock_testkit::LeaseExt;
 use lock_testkit::{RedisServer, Reply, eventually};
 
@@ -172,6 +172,42 @@ async fn c22_a_counter_behind_the_clock_catches_up() {
     released(guard).await;
     let next = served(waiting).await;
     assert!(next.token().get() > year_2001, "{}", next.token());
+}
+
+/// The clocks of the server and of all clients were a month ahead, and were set right. A counter that goes before
+/// the clock reaches its token would let tokens fall back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_counter_ahead_of_the_clock_outlives_the_time_of_its_token() {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let server = RedisServer::start().await;
+    let (one, other) = (client(&server.url()).await, client(&server.url()).await);
+    let names: Vec<String> = (0..8).map(|_| fresh_name()).collect();
+    let counter = |name: &str| format!("{{{name}}}:fence");
+    let set_ahead = |name: &str| {
+        let now: i64 = server.cli(&["TIME"]).array()[0].text().parse().expect("seconds");
+        let token = format!("{}000000", now + 30 * DAY / 1000);
+        server.cli(&["SET", &counter(name), &token, "PX", &(37 * DAY).to_string()]);
+    };
+    names.iter().for_each(|name| set_ahead(name));
+    // Alone, beside others, in a batch, and handed over.
+    turn(&one, &names[0]).await;
+    released(one.acquire(LockRequest::new(&names[1]).shared()).await.expect("it is free")).await;
+    futures_util::future::join_all(names[2..6].iter().map(|name| turn(&one, name))).await;
+    let guard = held(&one, &names[6]).await;
+    let waiting = queued(&other, &one, patient(&names[6]), &names[6]).await;
+    set_ahead(&names[6]);
+    released(guard).await;
+    released(served(waiting).await).await;
+    // Renewed: the longest TTL reaches from any hour of a day to the day's start.
+    let ttl = Ttl::MAX.as_duration();
+    let guard = one.acquire(patient(&names[7]).ttl(ttl)).await.expect("it is free");
+    set_ahead(&names[7]);
+    guard.extend(ttl).await.expect("it is held");
+    released(guard).await;
+    for name in &names {
+        let left = server.cli(&["PTTL", &counter(name)]).integer();
+        assert!(left > 36 * DAY, "{name}: the counter lasts for {left} ms");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -28,7 +28,7 @@ end
 local slots = is_next and fits(holds, kind)
 if slots then
   local token = next_token(now)
-  remember_token(token)
+  remember_token(token, now)
   leave_queue(me)
   add(holds, kind, me, token, ttl_ms, slots, label, now)
   -- C34: also lets in the waiters behind it that fit.

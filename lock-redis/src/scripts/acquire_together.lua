@@ -30,7 +30,7 @@ local function next_token(fence, last)
   local counter = string.find(last, '^%d+$') and tonumber(last)
   if not counter or counter == 0 or counter >= @max_token@ then return nil end
   local token = counter < now and now_text or integer(counter + 1)
-  redis.call('SET', fence, token, 'PX', '@counter_ms@')
+  redis.call('SET', fence, token, 'PX', counter < now and '@counter_ms@' or life_of(counter, now))
   return token
 end
 

@@ -10,7 +10,9 @@ local function counted(fence, limit)
   end
   if not last then return nil end
   redis.call('INCR', fence)
+  -- If the clock stepped back, the counter lasts until a week after the time of its token.
+  local life = string.format('%.0f', @counter_ms@ + math.max(0, counter - tonumber(now_text)) / 1000)
   -- Text, since a number of 16 digits would lose some of them in the reply.
-  return redis.call('GETEX', fence, 'PX', '@counter_ms@')
+  return redis.call('GETEX', fence, 'PX', life)
 end
 

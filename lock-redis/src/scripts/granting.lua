@@ -75,8 +75,8 @@ local function next_token(now)
   return integer(math.max(counter + 1, now))
 end
 
-local function remember_token(token)
-  redis.call('SET', fence, token, 'PX', COUNTER_MS)
+local function remember_token(token, now)
+  redis.call('SET', fence, token, 'PX', life_of(token, now))
 end
 
 local function leave_queue(owner)
@@ -143,7 +143,7 @@ local function serve(holds, now, me)
     local token = next_token(now)
     leave_queue(owner)
     if slots then
-      remember_token(token)
+      remember_token(token, now)
       -- P2: the time of the grant is its token, which is never below that time.
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token
       if slots ~= '' then message = message .. ':' .. slots end

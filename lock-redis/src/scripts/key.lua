@@ -7,6 +7,12 @@ local function integer(number)
   return string.format('%d%07d', (number - low) / 10000000, low)
 end
 
+-- Returns the life of a token counter in ms. C22: it ends a week after the time of its token, or a week from now if
+-- that is later. So the clock is ahead of a counter that is gone, even if it stepped back.
+local function life_of(token, now)
+  return integer(@counter_ms@ + math.max(0, math.ceil((token - now) / 1000)))
+end
+
 -- Returns the value of a lock's key, false if it is missing; or false and the type of a key that is no lock.
 local function read(lock)
   local value = redis.pcall('GET', lock)

@@ -10,7 +10,7 @@ use redis::{Cmd, Script, ToRedisArgs};
 /// Channel of a waiter that receives no messages, and polls.
 pub(crate) const POLLED: &str = "poll";
 
-/// Time for which a token counter outlasts the last grant of its lock, to within a second. A renewal sets it anew
+/// Time for which a token counter outlasts the last grant of its lock and the time of its token. A renewal sets it anew
 /// once a day.
 pub(crate) const COUNTER_KEPT: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
