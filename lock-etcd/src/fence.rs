@@ -124,6 +124,14 @@ fn written(token: FencingToken) -> String {
     format!("{:016}", token.get())
 }
 
+impl lock_core::backend::KeepsFences for crate::EtcdBackend {
+    type Fence = EtcdFence;
+
+    fn fence_of(&self, resource: &str) -> EtcdFence {
+        self.fence(resource)
+    }
+}
+
 #[async_trait]
 impl Fence for EtcdFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {

@@ -76,6 +76,14 @@ impl PostgresFence {
     }
 }
 
+impl lock_core::backend::KeepsFences for crate::PostgresBackend {
+    type Fence = PostgresFence;
+
+    fn fence_of(&self, resource: &str) -> PostgresFence {
+        self.fence(resource)
+    }
+}
+
 #[async_trait]
 impl Fence for PostgresFence {
     async fn advance(&self, token: FencingToken) -> Result<(), FenceError> {

@@ -1,5 +1,6 @@
 //! C24, C25: the side of the resource on Redis.
 
+use leasehold::core::backend::Prefixed;
 use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
 use lock_testkit::{RedisServer, Reply};
@@ -87,4 +88,50 @@ async fn c24_a_script_runs_only_if_the_fence_allows() {
     server.cli(&["SET", "text", "words"]);
     let failed = fence.run::<i64>(holder.token(), &failing, &["text"], None::<u64>).await;
     assert!(matches!(failed, Err(FenceError::Backend(_))), "{failed:?}");
+}
+
+/// The key of a lock is its record: a write there would end the hold, and then keep everybody out for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_no_fenced_write_replaces_a_lock_or_the_mark() {
+    let server = RedisServer::start().await;
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
+    let (locks, name) = (LockClient::new(lock.clone()), fresh_name());
+    let (fence, mark) = (lock.fence(&name), format!("{{{name}}}:mark"));
+    let guard = locks.acquire(patient(&name)).await.expect("a free lock");
+    let token = guard.token();
+    let write = FencedScript::new("return redis.call('SET', KEYS[2], ARGV[1])");
+    let refused = async |key: &str| {
+        let set = fence.set(token, key, 7).await.expect_err("it is the lock's");
+        let run = fence.run::<String>(token, &write, &["other", key], 7).await;
+        for refused in [set, run.expect_err("it is the lock's")] {
+            let text = refused.to_string();
+            assert!(text.contains(&format!("{key}:data")), "{text}");
+        }
+    };
+    refused(&name).await;
+    refused(&mark).await;
+    assert_eq!(fence.seen().await.expect("an answer"), None, "nothing was written");
+    fence.set(token, &format!("{name}:data"), 7).await.expect("it is the data's own key");
+    guard.release().await.expect("it was held to the end");
+    // Nobody holds it, and a value without a TTL would keep everybody out.
+    refused(&name).await;
+    assert_eq!(server.cli(&["EXISTS", &name]), Reply::Integer(0));
+}
+
+/// C49: a prefix separates the marks of services, as it separates their locks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_services_with_different_prefixes_have_different_marks() {
+    let server = RedisServer::start().await;
+    let store = RedisBackend::connect(&server.url()).await.expect("a connection");
+    let service = |prefix| Prefixed::new(store.clone(), prefix).expect("a good prefix");
+    let (shop, depot) = (service("shop:"), service("depot:"));
+    let token = async |service: &Prefixed<RedisBackend>| {
+        let guard = LockClient::new(service.clone()).acquire("stock").await.expect("a free lock");
+        guard.token()
+    };
+    let earlier = token(&shop).await;
+    let later = token(&depot).await;
+    depot.fence("stock").advance(later).await.expect("the newest");
+    shop.fence("stock").advance(earlier).await.expect("the newest of its own");
+    assert_eq!(server.cli(&["GET", "{shop:stock}:mark"]).text(), earlier.to_string());
 }

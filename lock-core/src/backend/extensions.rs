@@ -120,3 +120,12 @@ pub trait RecordsRuns: Send + Sync {
     /// After a drop the run may or may not be forgotten; forgetting again does no harm.
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError>;
 }
+
+/// Stores that keep fences of resources beside their locks.
+pub trait KeepsFences {
+    /// The fence of a resource.
+    type Fence;
+
+    /// Returns the fence of a resource. Its mark is kept under exactly this name.
+    fn fence_of(&self, resource: &str) -> Self::Fence;
+}

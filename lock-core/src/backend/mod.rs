@@ -41,7 +41,7 @@ pub use self::bounds::{
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::ext::DistributedLockExt;
-pub use self::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+pub use self::extensions::{AcquiresSeveral, KeepsFences, RecordsRuns, ReservesTokens};
 pub use self::holds::{Held, Holds, StoreTime};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};

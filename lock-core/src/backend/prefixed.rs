@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use super::admin::{Changes, LockAdmin};
 use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
-use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use super::extensions::{AcquiresSeveral, KeepsFences, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
@@ -43,6 +43,14 @@ impl<B> Prefixed<B> {
     /// [`InvalidInput`] if the prefix is empty, longer than 512 bytes, or holds a control character.
     pub fn new(backend: B, prefix: impl AsRef<str>) -> Result<Self, InvalidInput> {
         Ok(Self { backend, prefix: LockName::new(prefix)? })
+    }
+}
+
+impl<B: KeepsFences> Prefixed<B> {
+    /// The fence of a resource. Its mark has the prefix as well, so that services with different prefixes have
+    /// different marks.
+    pub fn fence(&self, resource: impl AsRef<str>) -> B::Fence {
+        self.backend.fence_of(&format!("{}{}", self.prefix.as_str(), resource.as_ref()))
     }
 }
 

@@ -4,9 +4,11 @@ use std::sync::{Arc, LazyLock};
 use std::{fmt, iter};
 
 use async_trait::async_trait;
+use lock_core::backend::KeepsFences;
 use lock_core::{Fence, FenceError, FencingToken};
 use redis::{FromRedisValue, ToRedisArgs, Value};
 
+use crate::operations::backend::RedisBackend;
 use crate::protocol::error::unreadable;
 use crate::protocol::reply;
 use crate::scripts::Program;
@@ -30,11 +32,13 @@ impl RedisFence {
 
     /// Sets `key` to `value` unless a greater token than `token` was seen, in one atomic step.
     ///
-    /// An accepted token advances the fence.
+    /// An accepted token advances the fence. The key of a lock is the lock's record, so the data needs another key: for
+    /// the lock `stock:42`, for example, `stock:42:data`.
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen; nothing is written.
-    /// - [`FenceError::Backend`] if the server cannot be reached or refuses.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, or if the key is that of a lock or of the
+    ///   fence's mark; nothing is written then.
     ///
     /// # Cancel safety
     /// If the future is dropped, or fails with an unknown outcome, the value may have been written, or may still be
@@ -58,8 +62,9 @@ impl RedisFence {
     ///
     /// # Errors
     /// - [`FenceError::Stale`] if a greater token was seen; the script did not run.
-    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if the script fails (its earlier writes
-    ///   stay), or if its answer is no `T`.
+    /// - [`FenceError::Backend`] if the server cannot be reached or refuses, if one of the keys is that of a lock or of
+    ///   the fence's mark (the script did not run), if the script fails (its earlier writes stay), or if its answer is
+    ///   no `T`.
     ///
     /// # Cancel safety
     /// As [`set`](Self::set).
@@ -70,7 +75,7 @@ impl RedisFence {
     /// use lock_redis::FencedScript;
     ///
     /// let sell = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
-    /// let left: i64 = fence.run(token, &sell, &["stock:42"], 1).await?;
+    /// let left: i64 = fence.run(token, &sell, &["stock:42:data"], 1).await?;
     /// # Ok(()) }
     /// ```
     pub async fn run<T: FromRedisValue>(
@@ -119,6 +124,23 @@ impl FencedScript {
     /// Takes the body of a Lua function, whose result is the answer.
     pub fn new(lua: &str) -> Self {
         Self(Program::fenced(lua))
+    }
+}
+
+impl KeepsFences for RedisBackend {
+    type Fence = RedisFence;
+
+    fn fence_of(&self, resource: &str) -> RedisFence {
+        self.fence(resource)
+    }
+}
+
+#[cfg(feature = "quorum")]
+impl KeepsFences for crate::QuorumBackend {
+    type Fence = crate::QuorumFence;
+
+    fn fence_of(&self, resource: &str) -> crate::QuorumFence {
+        self.fence(resource)
     }
 }
 

@@ -118,6 +118,14 @@ fn classify_answer(error: RedisError) -> BackendError {
             refused(error, "a cluster takes keys of one slot at once: give them a {tag} in common")
         }
         _ => {
+        "LOCKKEY" => {
+            let key = error.detail().unwrap_or_default();
+            let context = format!(
+                "the key \"{key}\" belongs to a lock or to the fence: give the data a key of its own, such as \
+                 {key}:data"
+            );
+            BackendError::refusal(BACKEND, context)
+        }
             let context = "the server reports an error";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
