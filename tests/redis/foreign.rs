@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
 use leasehold::admin::Health;
 use leasehold::{LockError, LockRequest, LostReason, Wait};
-use lock_testkit::{RedisServer, Reply};
+use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::time::timeout;
 
+use crate::kinds::commands;
 use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
 
 /// Script with which clients of many libraries release their locks.
@@ -193,4 +195,33 @@ async fn c27_a_newcomer_does_not_pass_the_queue() {
     assert!(newcomer.is_none(), "it was granted before the waiter");
     released(served(waiting).await).await;
     drop(gone);
+}
+
+/// C29: a foreign client releases without a message, and asks again at once. The first waiter asks often too, and it
+/// alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c29_the_first_waiter_behind_a_foreign_client_looks_often() {
+    let server = RedisServer::start().await;
+    let clients = [client(&server.url()).await, client(&server.url()).await];
+    let name = fresh_name();
+    server.cli(&["SET", &name, "theirs", "NX", "PX", "60000"]);
+    let waits = clients.map(|client| {
+        let request = patient(&name);
+        tokio::spawn(async move { client.acquire(request).await })
+    });
+    let queue = format!("{{{name}}}:queue");
+    eventually("both wait", LIMIT, async || server.cli(&["ZCARD", &queue]) == Reply::Integer(2))
+        .await;
+    server.cli(&["CONFIG", "RESETSTAT"]);
+    let (looks, begun) = (20, Instant::now());
+    eventually("they look", LIMIT, async || {
+        let calls = commands(&server).into_iter().find(|(command, _)| command == "evalsha");
+        calls.is_some_and(|(_, calls)| calls.parse::<u32>().expect("a number") >= looks)
+    })
+    .await;
+    // Two waiters that look once a second need ten.
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    server.cli(&["DEL", &name]);
+    // Either may be the first.
+    join_all(waits.map(|waiting| async { released(served(waiting).await).await })).await;
 }

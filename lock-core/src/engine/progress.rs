@@ -16,6 +16,10 @@ use crate::model::{
 /// First pause of a polling waiter.
 const FIRST_POLL: Duration = Duration::from_millis(1);
 
+/// Longest pause of the first waiter behind a foreign client. Longer pauses would leave the lock to other foreign
+/// clients, which ask all the time.
+const FOREIGN_POLL: Duration = Duration::from_millis(100);
+
 /// Each next waiter looks this much later at a lease that may expire without a message.
 const STAGGER: Duration = Duration::from_millis(20);
 
@@ -263,6 +267,9 @@ impl Progress {
             (Phase::Unanswered, _) => Duration::ZERO,
             (Phase::Late(_) | Phase::Outage(..), _) => pause_after(self.repeats),
             // C28: the poll is late within its bound, since most waiters are woken earlier.
+            (Phase::Busy(_), Wakeup::Push) if self.is_next_after_foreign() => {
+                FOREIGN_POLL.mul_f64(random::within(0.2..1.0))
+            }
             (Phase::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
             (Phase::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
             // No backend queues this claim.
@@ -277,6 +284,14 @@ impl Progress {
         let after_expiry = FIRST_POLL.saturating_mul(1 << self.overdue.min(10));
         let due = pause.min(expiry + after_expiry + self.stagger()).saturating_sub(self.age());
         due.min(left.unwrap_or(due))
+    }
+
+    /// Returns true if this claim is the next one after a foreign client, which wakes nobody. A key without a TTL may
+    /// stay for ever, and is looked at less often.
+    fn is_next_after_foreign(&self) -> bool {
+        self.seen.as_ref().is_some_and(|seen| {
+            seen.is_foreign && !seen.foreign_without_ttl && seen.position == Some(0)
+        })
     }
 
     /// Returns the time since the last answer, which the previous head may have received.

@@ -24,6 +24,9 @@ pub struct Contention {
     pub ttl_left: Option<Duration>,
     /// The holder's own label.
     pub holder: Option<Label>,
+    /// True if the holder is a client of another kind (C29), which releases without a message to waiters. The first
+    /// waiter of the queue then looks more often.
+    pub is_foreign: bool,
     /// True if the holder is a foreign key without a TTL (C49): somebody has written something else under the lock's
     /// name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,

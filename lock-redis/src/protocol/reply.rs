@@ -144,7 +144,9 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
     contention.ttl_left = millis(read(left, "a TTL")?);
     // C49: a lock that a client of locks holds has a TTL.
     contention.foreign_without_ttl = contention.ttl_left.is_none();
-    contention.holder = Label::new(read::<String>(holder, "a label")?).ok();
+    let holder: Option<String> = read(holder, "a label")?;
+    contention.is_foreign = holder.is_none();
+    contention.holder = holder.and_then(|label| Label::new(label).ok());
     contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
     contention.at = Some(server_time(read(now, "the server's time")?));
     Ok(Attempt::Busy(contention))

@@ -2,7 +2,7 @@
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED polls without messages), limit of the
 -- server's clock, kind (none if it is exclusive, '*' if it is shared, '*5/2' if it takes 2 of 5 permits)
 -- -> token, or {token, slots} if it has slots: granted
---  | {ms left or -1, holder's label, position or -1, now}: busy
+--  | {ms left or -1, holder's label or nil if it is foreign, position or -1, now}: busy
 --  | {number of permits of the lock}: conflict
 local function granted(token, slots)
   return slots ~= '' and { token, slots } or token
@@ -43,4 +43,4 @@ local left = redis.call('PTTL', lock)
 for _, hold in ipairs(holds) do
   if hold.expires then left = math.min(left, math.ceil(hold.expires - now / 1000)) end
 end
-return busy(left, holds[1] and holds[1].label or '')
+return busy(left, holds[1] and holds[1].label or not holds.mark and '')

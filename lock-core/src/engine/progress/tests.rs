@@ -78,6 +78,24 @@ async fn c28_waiters_do_not_all_look_at_the_same_expiry() {
     assert!(pause_of(Some(u64::MAX)) <= FALLBACK_POLL * 2, "the bound of a poll holds");
 }
 
+/// C29: a foreign client releases without a message. Only the first waiter asks often.
+#[tokio::test(start_paused = true)]
+async fn c29_the_first_waiter_behind_a_foreign_client_looks_often() {
+    let pause_of = |is_foreign, position, foreign_without_ttl| {
+        let mut progress = Progress::new(Wait::Forever, TIMEOUT);
+        let mut seen = Contention { is_foreign, foreign_without_ttl, ..Contention::unknown() };
+        seen.position = position;
+        progress.busy(&Busy { seen, ..busy() });
+        progress.pause(Wakeup::Push)
+    };
+    assert!((20 * MS..=100 * MS).contains(&pause_of(true, Some(0), false)));
+    let seldom = FALLBACK_POLL / 2;
+    assert!(pause_of(false, Some(0), false) > seldom, "the holder is one of ours");
+    assert!(pause_of(true, Some(1), false) > seldom, "another waiter is before it");
+    assert!(pause_of(true, None, false) > seldom, "it has no place");
+    assert!(pause_of(true, Some(0), true) > seldom, "the key may stay for ever");
+}
+
 /// The rest of a TTL that was read before an outage says nothing of the next look.
 #[tokio::test(start_paused = true)]
 async fn c48_a_holder_whose_hold_ends_soon_hurries_no_try_in_an_outage() {
