@@ -4,6 +4,7 @@ use leasehold::core::backend::{Attempt, Claim, WaiterHandle};
 use leasehold::{DistributedLock, LockRequest};
 use lock_testkit::{RedisServer, Reply, eventually};
 
+use crate::kinds::commands;
 use crate::support::{LIMIT, busy_is_told_after_the_newest_grant, fresh_name};
 
 pub(crate) fn claim(name: &str) -> Claim {
@@ -129,5 +130,32 @@ async fn c22_a_damaged_counter_costs_no_place_in_the_queue() {
         backend.acquire(&claim(name), None).await.expect("an answer");
         backend.acquire(&next, None).await.expect("its turn");
         assert!(holds(&server, &next));
+    }
+}
+
+/// R1: a look of a waiter that has its place writes only the time of that look. Each write also goes to the replicas
+/// and to the append-only file.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_a_look_of_a_waiter_writes_little() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let [_holder, waiting] = held_and_wanted(&*backend).await;
+    let written = async || {
+        server.cli(&["CONFIG", "RESETSTAT"]);
+        assert_eq!(place(&*backend, &waiting).await, Some(0));
+        let reads = ["evalsha", "exists", "get", "pttl", "time", "zrank"];
+        let writes = commands(&server).into_iter().map(|(command, _)| command);
+        writes.filter(|command| !reads.contains(&&**command)).collect::<Vec<_>>()
+    };
+    assert_eq!(written().await, ["hset"]);
+    // A key that would end before the waiter is extended, and so is one that would stay.
+    let name = waiting.name.as_str();
+    server.cli(&["PEXPIRE", &companion(name, "queue"), "3900"]);
+    assert_eq!(written().await, ["hset", "pexpire"]);
+    server.cli(&["PERSIST", &companion(name, "waiters")]);
+    assert_eq!(written().await, ["hset", "pexpire"]);
+    for what in ["queue", "waiters"] {
+        let left = server.cli(&["PTTL", &companion(name, what)]).integer();
+        assert!((4000..=6000).contains(&left), "{what} lasts for {left} ms");
     }
 }

@@ -11,20 +11,27 @@ if now > tonumber(limit) then
   return { err = 'CLOCK the clock of the server is more than a day ahead of the client' }
 end
 
--- Returns the answer to a claim that must wait. The claim takes a place in the queue, if it has a channel.
+-- R1: lets a key of the queue outlast the waiter. It is written seldom, since each write also goes to the replicas
+-- and to the append-only file.
+local function keep(key)
+  if redis.call('PTTL', key) < @queue_kept_ms@ then redis.call('PEXPIRE', key, QUEUE_MS) end
+end
+
+-- Returns the answer to a claim that must wait. The claim takes a place in the queue, if it has a channel. The holder
+-- is its label, or false if it is a foreign client.
 local function busy(left, holder)
   if channel == '' then return { left, holder, -1, now_text } end
   -- This read and the first write fail before anything is written, if one of the keys is of another type.
-  local last = tonumber(redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]) or 0
+  local position = redis.call('ZRANK', queue, me)
   redis.call('HSET', waiters, me, now_text .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
-  -- Behind the last waiter, even if the clock stepped back.
-  local is_new = redis.call('ZADD', queue, 'NX', last < now and now_text or integer(last + 1), me) == 1
-  local position = is_new and redis.call('ZCARD', queue) - 1 or redis.call('ZRANK', queue, me)
-  -- Extended once a second, by the first claim of that second: the keys last for six seconds.
-  if not is_new or math.floor(now / 1000000) ~= math.floor(last / 1000000) then
-    redis.call('PEXPIRE', queue, QUEUE_MS)
-    redis.call('PEXPIRE', waiters, QUEUE_MS)
+  if not position then
+    local last = tonumber(redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]) or 0
+    -- Behind the last waiter, even if the clock stepped back.
+    redis.call('ZADD', queue, last < now and now_text or integer(last + 1), me)
+    position = redis.call('ZCARD', queue) - 1
   end
+  keep(queue)
+  keep(waiters)
   -- P2: every grant before this answer was made before `at`, even if the clock stepped back since then, because a
   -- token is never below the time of its grant.
   local newest = redis.pcall('GET', fence)

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use lock_core::FencingToken;
-use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
+use lock_core::backend::{
+    FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
+};
 use redis::{Cmd, Script, ToRedisArgs};
 
 /// Channel of a waiter that receives no messages, and polls.
@@ -63,6 +65,7 @@ script!(TRY_RIGHTS, "try_rights");
 fn with_bounds(text: &str) -> String {
     let bounds = [
         ("@liveness_us@", WAITER_LIVENESS.as_micros().to_string()),
+        ("@queue_kept_ms@", (WAITER_LIVENESS + FALLBACK_POLL).as_millis().to_string()),
         ("@queue_ms@", (2 * WAITER_LIVENESS).as_millis().to_string()),
         ("@unclaimed_ms@", UNCLAIMED_GRANT_TTL.as_millis().to_string()),
         ("@withdrawn_ms@", WITHDRAWAL_REMEMBERED.as_millis().to_string()),
