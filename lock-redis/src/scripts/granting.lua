@@ -118,7 +118,7 @@ local function save(holds)
   if holds.mark ~= '' then
     local lines = { holds.mark }
     for _, hold in ipairs(holds) do
-      lines[#lines + 1] = table.concat({ hold.owner, hold.token, integer(hold.expires), hold.since,
+      lines[#lines + 1] = table.concat({ hold.owner, hold.token, digits(hold.expires), hold.since,
         hold.slots, hold.label }, ':')
       last = math.max(last, hold.expires)
     end

@@ -19,10 +19,15 @@ local function server_time() -- in microseconds
   return time[1] * 1000000 + time[2]
 end
 
+-- Returns a time in ms as 13 digits, so that a later time replaces it in place, also on a server of 1970.
+local function digits(ms)
+  return string.format('%013.0f', ms)
+end
+
 -- C10: makes the hold "owner:token:" last at least `ttl_ms` from now; returns true unless the hold is over. An
 -- extension never shortens a hold, so that requests may overtake each other.
 local function last_at_least(lock, value, hold, ttl_ms)
-  if string.find(value, hold, 1, true) == 1 then
+  if string.sub(value, 1, #hold) == hold then
     -- Redis 7 compares by itself. For GT a key without a TTL lasts for ever.
     if redis.REDIS_VERSION_NUM and redis.call('PEXPIRE', lock, ttl_ms, 'GT') == 1 then return true end
     if redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
@@ -36,6 +41,6 @@ local function last_at_least(lock, value, hold, ttl_ms)
   -- Written even if it changes nothing: a server out of memory allows it, and then also the rest.
   redis.call('PEXPIRE', lock, math.max(redis.call('PTTL', lock), ttl_ms))
   local later = math.floor(now / 1000) + ttl_ms
-  if later > expires then redis.call('SETRANGE', lock, head, integer(later)) end
+  if later > expires then redis.call('SETRANGE', lock, head, digits(later)) end
   return true
 end
