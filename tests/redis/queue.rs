@@ -1,7 +1,7 @@
 //! The queue of a lock on the server.
 
 use leasehold::core::backend::{Attempt, Claim, WaiterHandle};
-use leasehold::{DistributedLock, LockRequest};
+use leasehold::{DistributedLock, Kind, LockRequest};
 use lock_testkit::{RedisServer, Reply, eventually};
 
 use crate::kinds::commands;
@@ -158,4 +158,40 @@ async fn r1_a_look_of_a_waiter_writes_little() {
         let left = server.cli(&["PTTL", &companion(name, what)]).integer();
         assert!((4000..=6000).contains(&left), "{what} lasts for {left} ms");
     }
+}
+
+/// A user with rights on the keys of a lock, and on nothing else, writes among its waiters. A release publishes only
+/// to channels of clients, since the releasing client may have more rights, and is not kept busy.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_an_entry_of_a_stranger_among_the_waiters_is_not_acted_on() {
+    let server = RedisServer::start().await;
+    let backend = leasehold::backend(&server.url()).await.expect("a connection");
+    let stranger = "0123456789abcdef0123456789abcdef";
+    let mut others = server.session();
+    others.call(&["SUBSCRIBE", "orders", "leasehold-0123"]);
+    for (owner, entry) in [
+        (stranger, "60000:orders:label"),
+        ("buy a thousand", "60000:leasehold-0123:label"),
+        (stranger, "60000*9999999/9999999:leasehold-0123:label"),
+    ] {
+        for kind in [Kind::Exclusive, Kind::Shared] {
+            let mut holder = claim(&fresh_name());
+            holder.kind = kind;
+            backend.acquire(&holder, None).await.expect("an answer");
+            let name = holder.name.as_str();
+            let seen = server.cli(&["TIME"]).array()[0].text().to_owned() + "000000";
+            server.cli(&["ZADD", &companion(name, "queue"), "1", owner]);
+            server.cli(&["HSET", &companion(name, "waiters"), owner, &format!("{seen}:{entry}")]);
+            backend.release(&holder.name, holder.owner).await.expect("an answer");
+            assert_eq!(server.cli(&["EXISTS", name]), Reply::Integer(0), "{owner} {entry}");
+        }
+    }
+    server.cli(&["PUBLISH", "orders", "the first message"]);
+    let told = loop {
+        let told = others.receive().expect("a message");
+        if told.array()[0].text() == "message" {
+            break told;
+        }
+    };
+    assert_eq!(told.array()[2].text(), "the first message");
 }

@@ -30,7 +30,10 @@ const PRODUCTS: [(&str, &str); 2] =
     [("valkey_version", "Valkey"), ("dragonfly_version", "Dragonfly")];
 
 /// The oldest version that the scripts run on.
-const OLDEST: (u32, u32) = (6, 2);
+const OLDEST: (u32, u32, u32) = (6, 2, 0);
+
+/// The oldest version in which no user can change what the scripts of another do.
+const SAFE: (u32, u32, u32) = (6, 2, 7);
 
 /// Checks the servers that keep locks (C31), and reports them as one. `probe` acts as a client, since no command
 /// shows the rights of a user.
@@ -169,8 +172,16 @@ fn unseen() -> Finding {
 fn version(info: &Info<'_>) -> Finding {
     let version = info.get("redis_version");
     let mut parts = version.split('.').map_while(|part| part.parse().ok());
-    let number = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+    let mut part = || parts.next().unwrap_or(0);
+    let number = (part(), part(), part());
     match number >= OLDEST {
+        true if number < SAFE => Finding::risk(
+            "version",
+            format!(
+                "Redis {version} lets a user with EVAL change the scripts of others (CVE-2022-24735)"
+            ),
+            "use Redis 6.2.7 or newer, or let no other user run scripts",
+        ),
         true => Finding::good("version", format!("{}it speaks as Redis {version}", product(info))),
         false => {
             let seen =

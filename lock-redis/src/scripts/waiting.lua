@@ -10,12 +10,16 @@ local LATER = '' -- in place of the TTL of a waiter whose entry a later version 
 
 -- Returns a waiter's wish: TTL, kind, channel, label; nil if it is dead, LATER if this version cannot read it. In
 -- every version an entry begins with the time of the waiter's last look.
+--
+-- A user of the server with fewer rights than ours may have written the entry. So it is published only to a channel of
+-- clients, and has a kind of a length that keeps the search for slots short.
 local function wish(owner, now)
   local entry = redis.call('HGET', waiters, owner) or ''
   local seen, rest = string.match(entry, '^(%d+):(.*)$')
-  if not seen or now - seen > LIVENESS then return nil end
+  if not seen or now - seen > LIVENESS or #owner ~= 32 or string.find(owner, '%X') then return nil end
   local ttl_ms, kind, channel, label = string.match(rest, '^(%d+)(%*?%d*/?%d*):([^:]*):(.*)$')
-  if not ttl_ms then return LATER end
+  local is_ours = ttl_ms and #kind <= 12 and (channel == POLLED or string.find(channel, '^leasehold%-%x+$'))
+  if not is_ours then return LATER end
   if tonumber(ttl_ms) > tonumber(UNCLAIMED_MS) then ttl_ms = UNCLAIMED_MS end
   return ttl_ms, kind, channel, label
 end

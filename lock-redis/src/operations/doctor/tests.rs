@@ -8,7 +8,9 @@ fn health(check: fn(&Info<'_>) -> Finding, info: &str) -> Health {
 fn c31_versions_are_compared_as_numbers() {
     for (version, expected) in [
         ("7.0.15", Health::Good),
-        ("6.2.0", Health::Good),
+        ("6.2.7", Health::Good),
+        ("6.2.6", Health::Risk),
+        ("7.0.0", Health::Good),
         ("10.0", Health::Good),
         ("6.0.16", Health::Risk),
         ("5.9.9", Health::Risk),
