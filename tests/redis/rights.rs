@@ -1,13 +1,13 @@
 //! Locks of a user without a right that the scripts need.
 
-use leasehold::core::backend::WaiterHandle;
+use leasehold::core::backend::{Release, WaiterHandle};
 use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, LockRequest, Outcome};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::access::RIGHTS;
 use crate::queue::{claim, place};
-use crate::support::{SECRET, fresh_name};
+use crate::support::{SECRET, client, fresh_name, patient};
 
 /// Returns the URL of a user with all rights but `missing`.
 pub(crate) fn user_without(server: &RedisServer, missing: &str) -> String {
@@ -68,5 +68,26 @@ async fn c15_a_request_that_lacks_a_right_names_it() {
         let refused = refused.expect(missing);
         assert!(!refused.is_transient(), "{missing}: {refused}");
         assert!(refused.to_string().contains(missing), "{missing}: {refused}");
+    }
+}
+
+/// C47: a release that ended the hold is no failure, even if the user lacks the right to wake waiters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c47_a_release_that_lacks_the_right_to_wake_waiters_is_confirmed() {
+    let server = RedisServer::start().await;
+    for (missing, ends) in [("+zpopmin", true), ("+time", false)] {
+        let able = client(&user_without(&server, "")).await;
+        let name = fresh_name();
+        let lease = able.acquire(patient(&name)).await.expect("it is free").detach();
+        let lease = lease.expect("it is held");
+        let unable = client(&user_without(&server, missing)).await;
+        let guard = unable.attach(lease).await;
+        let Ok(guard) = guard else {
+            assert!(!ends, "{missing}: {guard:?}");
+            continue;
+        };
+        let released = guard.release_confirmed().await;
+        assert_eq!(matches!(released, Ok(Release::Released)), ends, "{missing}: {released:?}");
+        assert_eq!(server.cli(&["EXISTS", &name]) == Reply::Integer(0), ends, "{missing}");
     }
 }

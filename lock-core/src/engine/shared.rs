@@ -269,7 +269,28 @@ impl Shared {
                 answer => answer,
             }
         });
-        answer.await.map_err(|source| LockError::backend("release", Some(&lease.name), source))
+        let failed = match answer.await {
+            Ok(ended) => return Ok(ended),
+            Err(source) => LockError::backend("release", Some(&lease.name), source),
+        };
+        match self.is_over_in_spite_of(&failed, lease).await {
+            true => {
+                self.telemetry.release_failed(lease, &failed);
+                Ok(Reserved::Ended(Release::Released))
+            }
+            false => Err(failed),
+        }
+    }
+
+    /// Returns true if a release that the server refused has still ended the hold, as without the right to wake
+    /// waiters. A repeat finds no hold then.
+    async fn is_over_in_spite_of(&self, failed: &LockError, lease: &Lease) -> bool {
+        let LockError::Backend { source, .. } = failed else { return false };
+        if source.is_transient() || source.outcome() != Outcome::Unknown {
+            return false;
+        }
+        let again = self.request_once(self.ask_to_release(lease, None)).await;
+        matches!(again, Ok(Reserved::Ended(Release::NotHeld))) && !self.has_expired(lease)
     }
 
     async fn ask_to_release(
