@@ -133,3 +133,23 @@ impl Work {
         assert!(took < bound + MARGIN, "{took:?} at a bound of {bound:?}");
     }
 }
+
+/// C17: a listing of a store with many idle names and other keys is answered, if not in full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_listing_of_a_large_store_is_answered() {
+    const FILL: &str = "for i = ARGV[1], ARGV[1] + 9999 do
+        redis.call('SET', '{idle:' .. i .. '}:fence', '7')
+        redis.call('SET', 'other:' .. i, '7')
+        redis.call('SET', 'more:' .. i, '7')
+    end";
+    let server = RedisServer::start().await;
+    for tens in 0..10 {
+        server.cli(&["EVAL", FILL, "0", &(tens * 10_000).to_string()]);
+    }
+    let client = connect(&server.url()).await.expect("a connection");
+    let _held = client.acquire("held").await.expect("it is free");
+    match client.admin().list("", 10).await {
+        Ok(held) => assert_eq!(held.len(), 1),
+        Err(cut) => assert!(cut.to_string().contains("the listing stopped"), "{cut}"),
+    }
+}

@@ -73,3 +73,22 @@ async fn c45_a_hand_over_has_a_time_of_its_own() {
     assert!(handed_over.contains(&since), "{since:?} is not in {handed_over:?}");
     released(guard).await;
 }
+
+/// C38: of a long queue the dead waiters are counted too, so that a look stays short.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c38_a_long_queue_is_counted_and_not_read() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let dead = |count: u32| {
+        for number in 0..count {
+            let owner = format!("{number:032x}");
+            server.cli(&["ZADD", &format!("{{{name}}}:queue"), "1", &owner]);
+            server.cli(&["HSET", &format!("{{{name}}}:waiters"), &owner, "1:60000:poll:"]);
+        }
+    };
+    let waiters = async || client.admin().inspect(&name).await.expect("an answer").waiters;
+    dead(100);
+    assert_eq!(waiters().await, Some(0));
+    dead(101);
+    assert_eq!(waiters().await, Some(101));
+}

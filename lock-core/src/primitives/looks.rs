@@ -39,6 +39,8 @@ pub(super) struct Looks<T> {
     earliest: Instant,
     changes: Option<Changes>,
     look: Option<Look<T>>,
+    /// Duration of the last look.
+    took: Duration,
     /// The last item shown.
     shown: Option<T>,
     outage: Outage,
@@ -48,6 +50,7 @@ pub(super) struct Looks<T> {
 struct Look<T> {
     /// The runtime whose timers and connections it may use.
     runtime: Option<Id>,
+    begun: Instant,
     /// In a mutex only to be `Sync`; it is never locked.
     answer: Mutex<BoxFuture<'static, Result<T, LockError>>>,
 }
@@ -63,8 +66,8 @@ impl<T: Clone> Looks<T> {
     /// Looks at once, then by the poll alone.
     pub(super) fn new() -> Self {
         let (due, earliest) = (Instant::now(), Instant::now());
-        let (changes, look, shown, outage) = Default::default();
-        Self { poll: DEFAULT_POLL, due, earliest, changes, look, shown, outage }
+        let (changes, look, took, shown, outage) = Default::default();
+        Self { poll: DEFAULT_POLL, due, earliest, changes, look, took, shown, outage }
     }
 
     pub(super) fn poll_every(self, span: Duration) -> Self {
@@ -118,11 +121,17 @@ impl<T: Clone> Looks<T> {
         if self.look.is_none() {
             self.until_due().await;
         }
-        let look = || Look { runtime, answer: Mutex::new(begin()) };
-        let answer = &mut self.look.get_or_insert_with(look).answer;
-        let seen = answer.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        let look = || Look { runtime, begun: Instant::now(), answer: Mutex::new(begin()) };
+        let look = self.look.get_or_insert_with(look);
+        let seen = look.answer.get_mut().unwrap_or_else(PoisonError::into_inner).await;
+        self.took = look.begun.elapsed();
         self.look = None;
         seen
+    }
+
+    /// Delays the next look by the poll until `times` the duration of the last look has passed.
+    pub(super) fn rest(&mut self, times: u32) {
+        self.due = self.due.max(Instant::now() + self.took * times);
     }
 
     /// Returns when it is time to look: at once the first time. C28: a change without a signal costs one poll at

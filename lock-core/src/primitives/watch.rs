@@ -126,6 +126,9 @@ impl LockWatch {
     }
 }
 
+/// Pause after a listing, as a multiple of its duration.
+const PAUSE_AFTER_LISTING: u32 = 4;
+
 /// A stream of the locks that are held, by [`Admin::watch_list`].
 #[derive(Debug)]
 #[must_use = "a watch does nothing until it is asked"]
@@ -137,7 +140,8 @@ pub struct ListWatch {
 }
 
 impl ListWatch {
-    /// Sets the interval of listings of the locks; default 1 s, from 10 ms to a day.
+    /// Sets the interval of listings of the locks; default 1 s, from 10 ms to a day. A slow listing is followed by a
+    /// pause of four times its duration at least.
     pub fn poll_every(self, span: Duration) -> Self {
         Self { looks: self.looks.poll_every(span), ..self }
     }
@@ -166,7 +170,10 @@ impl ListWatch {
                 () = self.admin.closed() => Err(shut_down(&self.admin)),
                 seen = self.looks.look(look) => seen,
             };
-            if let Some(news) = self.looks.answered(seen, |seen, shown| differ(seen, shown)) {
+            let news = self.looks.answered(seen, |seen, shown| differ(seen, shown));
+            // A store with many names is not read all the time.
+            self.looks.rest(PAUSE_AFTER_LISTING);
+            if let Some(news) = news {
                 return news;
             }
         }

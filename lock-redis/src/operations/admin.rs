@@ -22,7 +22,7 @@ use crate::topology::{in_order, picked};
 #[async_trait]
 impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.inspect_all(std::slice::from_ref(name)).await.pop();
+        let state = self.inspect_all(std::slice::from_ref(name), Free::Shown).await.pop();
         state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
     }
 
@@ -36,7 +36,9 @@ impl LockAdmin for RedisBackend {
         let counters = self.server.keys(&keys::counters(prefix)).await;
         let names = names_of(counters.iter().flatten().flatten());
         let missing = counters.into_iter().filter_map(Result::err).collect();
-        held(&names, limit, missing, |page| async move { Ok(self.inspect_all(&page).await) }).await
+        let inspect =
+            |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Free::LeftOut).await) };
+        held(&names, limit, missing, inspect).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -54,11 +56,11 @@ impl LockAdmin for RedisBackend {
 impl RedisBackend {
     /// Inspects several locks in as few requests as possible. A key that is no lock, and a server without an answer,
     /// are one error for each lock.
-    async fn inspect_all(&self, names: &[LockName]) -> States {
+    async fn inspect_all(&self, names: &[LockName], free: Free) -> States {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
         let groups = self.server.together(&locks);
-        let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group));
+        let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group, free));
         let states = join_all(requests).await;
         in_order(groups, states)
     }
@@ -69,11 +71,11 @@ impl RedisBackend {
         names: &[LockName],
         keys: &[Keys<'_>],
         group: &[usize],
+        free: Free,
     ) -> States {
         let names: Vec<&LockName> = picked(names, group).collect();
-        let keys = picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]);
-        let keys: Vec<_> = keys.collect();
-        let reply = self.server.run(&INSPECT, &keys, None::<u64>).await;
+        let keys: Vec<_> = picked(keys, group).flat_map(|keys| keys.inspecting()).collect();
+        let reply = self.server.run(&INSPECT, &keys, u8::from(free == Free::LeftOut)).await;
         let states = reply.and_then(|reply| reply::states(&names, reply));
         states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }
@@ -90,6 +92,13 @@ impl RedisBackend {
         node.send(publish).await?;
         node.push.open().await
     }
+}
+
+/// Answer about a lock that nobody holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Free {
+    Shown,
+    LeftOut,
 }
 
 /// Returns the first digits of the owner of an eviction; empty for all.

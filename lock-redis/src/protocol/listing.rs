@@ -1,14 +1,19 @@
 //! Lists the locks that are held, page by page.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
-use lock_core::{BackendError, LockName, LockState};
+use lock_core::{BackendError, LockName, LockState, Outcome};
 
 use crate::protocol::error::BACKEND;
 use crate::protocol::keys::name_of_counter;
 
 /// Number of locks that one request of a listing inspects.
-const PAGE: usize = 100;
+const PAGE: usize = 500;
+
+/// Longest time for each of the two parts of a listing: to find the names, and to look at them. Together they leave
+/// time for the answer within the usual time-out of a request.
+pub(crate) const LISTING_LIMIT: Duration = Duration::from_millis(700);
 
 /// The states of several locks, in their order. An error means that the key is no lock, or that its server did not
 /// answer.
@@ -34,8 +39,13 @@ pub(crate) async fn held<F>(
 where
     F: Future<Output = Result<States, BackendError>>,
 {
-    let mut held = Vec::new();
-    for page in names.chunks(PAGE) {
+    let (mut held, begun) = (Vec::new(), Instant::now());
+    for (number, page) in names.chunks(PAGE).enumerate() {
+        if begun.elapsed() >= LISTING_LIMIT {
+            let (seen, all) = (number * PAGE, names.len());
+            missing.push(cut_short(&format!("{seen} of {all} names were looked at")));
+            break;
+        }
         for state in inspect(page.to_vec()).await? {
             match state {
                 Ok(state) if state.holder().is_some() => held.push(state),
@@ -58,6 +68,42 @@ where
     }
 }
 
+/// The error of a listing that stopped at its time limit.
+pub(crate) fn cut_short(done: &str) -> BackendError {
+    let context = format!("the listing stopped after {LISTING_LIMIT:?}");
+    let advice = format!("{done}; list a longer prefix, or look at a lock by its name");
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, advice)
+}
+
 fn is_told(errors: &[BackendError], error: &BackendError) -> bool {
     errors.iter().any(|other| other.to_string() == error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn names(count: usize) -> Vec<LockName> {
+        (0..count).map(|number| LockName::new(number.to_string()).expect("a name")).collect()
+    }
+
+    /// C17: a listing of too many names has the locks that it found in time, and a word on the rest.
+    #[tokio::test]
+    async fn c17_a_listing_that_takes_too_long_is_cut_short() {
+        let (names, looks) = (names(3 * PAGE), Cell::new(0));
+        let free = |page: Vec<LockName>| {
+            looks.set(looks.get() + 1);
+            async move {
+                tokio::time::sleep(LISTING_LIMIT).await;
+                let state = |name| Ok(LockState::new(name, None, None));
+                Ok(page.into_iter().map(state).collect())
+            }
+        };
+        let cut = held(&names, 10, Vec::new(), free).await.expect_err("it took too long");
+        assert_eq!(looks.get(), 1);
+        let text = cut.to_string();
+        assert!(text.contains("500 of 1500 names were looked at"), "{text}");
+    }
 }

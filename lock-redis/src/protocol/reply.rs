@@ -153,14 +153,17 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
 }
 
 /// Reads the answer of the inspect script about the locks called `names`: the state of each, or an error if its key
-/// is no lock.
+/// is no lock. A lock that was left out is free.
 pub(crate) fn states(
     names: &[impl Borrow<LockName>],
     reply: Value,
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
     type RawState = (Option<Vec<u8>>, i64, u64, String);
-    let (now, states): (u64, Vec<RawState>) = read(reply, "the state of locks")?;
-    let state = |(name, (value, left, waiters, kind)): (&LockName, RawState)| {
+    let (now, states): (u64, Vec<Option<RawState>>) = read(reply, "the state of locks")?;
+    let state = |(name, state): (&LockName, Option<RawState>)| {
+        let Some((value, left, waiters, kind)) = state else {
+            return Ok(LockState::new(name.clone(), None, None));
+        };
         if !kind.is_empty() {
             return Err(not_a_lock(&kind));
         }

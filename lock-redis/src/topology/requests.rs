@@ -1,6 +1,7 @@
 //! Requests to the servers: commands, and scripts that the servers learn.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use futures_util::future::{join, join_all};
 use lock_core::{BackendError, LockName};
@@ -11,6 +12,7 @@ use crate::protocol::error::{
     still_moving,
 };
 use crate::protocol::keys::Keys;
+use crate::protocol::listing::{LISTING_LIMIT, cut_short};
 use crate::protocol::message::Message;
 use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
@@ -32,12 +34,15 @@ impl Topology {
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// Returns the keys that match `glob`, for each server separately, and an error if some servers are not known. A
-    /// key that is no text is not ours.
+    /// Returns the keys that match `glob`, for each server separately, with an error if they are not all, and an error
+    /// if some servers are not known. A key that is no text is not ours.
     pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
         let (nodes, complete) = (self.nodes(), self.check_complete());
         let keys = join_all(nodes.iter().map(|node| keys_at(node, glob))).await;
-        keys.into_iter().chain(complete.err().map(Err)).collect()
+        let of_each = |(found, missing): (Vec<String>, Option<BackendError>)| {
+            [Ok(found)].into_iter().chain(missing.map(Err))
+        };
+        keys.into_iter().flat_map(of_each).chain(complete.err().map(Err)).collect()
     }
 
     /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,
@@ -50,8 +55,14 @@ impl Topology {
         let own = self.node_of(lock)?;
         let others = self.nodes().into_iter().filter(|node| !Arc::ptr_eq(node, &own));
         let others = others.map(|node| async move { keys_at(&node, glob).await });
-        let (own, others) = join(keys_at(&own, glob), join_all(others)).await;
-        Ok(own?.into_iter().chain(others.into_iter().flatten().flatten()).collect())
+        let ((found, missing), others) = join(keys_at(&own, glob), join_all(others)).await;
+        match missing {
+            Some(error) => Err(error),
+            None => Ok(found
+                .into_iter()
+                .chain(others.into_iter().flat_map(|(found, _)| found))
+                .collect()),
+        }
     }
 
     /// Sends one command about `key`, and waits for its reply.
@@ -179,18 +190,28 @@ impl Topology {
     }
 }
 
-async fn keys_at(node: &Node, glob: &str) -> Result<Vec<String>, BackendError> {
-    let (mut cursor, mut found) = (0u64, Vec::new());
+/// Returns the keys at one server that match `glob`, and an error if they are not all.
+async fn keys_at(node: &Node, glob: &str) -> (Vec<String>, Option<BackendError>) {
+    let (mut cursor, mut found, begun) = (0u64, Vec::new(), Instant::now());
     loop {
         let mut scan = cmd("SCAN");
         scan.arg(cursor).arg("MATCH").arg(glob).arg("COUNT").arg(SCAN_STEP);
-        let page = node.in_time(node.send(scan)).await?;
-        let (next, keys): (u64, Vec<Vec<u8>>) = read(page, "a page of keys")?;
-        found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
-        if next == 0 {
-            return Ok(found);
+        let page = node.in_time(node.send(scan)).await;
+        let page: Result<(u64, Vec<Vec<u8>>), _> =
+            page.and_then(|page| read(page, "a page of keys"));
+        match page {
+            Err(error) => return (found, Some(error)),
+            Ok((next, keys)) => {
+                found.extend(keys.into_iter().filter_map(|key| String::from_utf8(key).ok()));
+                cursor = next;
+            }
         }
-        cursor = next;
+        if cursor == 0 {
+            return (found, None);
+        }
+        if begun.elapsed() >= LISTING_LIMIT {
+            return (found, Some(cut_short("the server has more keys than were looked at")));
+        }
     }
 }
 
