@@ -328,7 +328,7 @@ impl Admin {
     }
 
     /// Checks one lock for obstacles to its acquisition (C49): something under its name that is no lock, or a foreign
-    /// holder without a TTL.
+    /// holder without a TTL. The store adds its own findings, such as a clock that stepped back.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
@@ -347,6 +347,13 @@ impl Admin {
     /// # Ok(()) }
     /// ```
     pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
-        examination::finding(self.inspect(name).await).map(|finding| vec![finding])
+        let seen = self.inspect(name).await;
+        let state = seen.as_ref().ok().cloned();
+        let mut findings = vec![examination::finding(seen)?];
+        if let Some(state) = state {
+            let more = async { self.client.shared.admin()?.examine(&state).await };
+            findings.extend(self.once("examine", Some(&state.name), more).await?);
+        }
+        Ok(findings)
     }
 }

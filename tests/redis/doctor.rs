@@ -2,6 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
+use leasehold::LockRequest;
 use leasehold::admin::{Finding, Health};
 use lock_testkit::{RedisServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -186,4 +188,21 @@ async fn c31_the_probe_leaves_no_lock() {
     assert!(
         client.admin().inspect("leasehold-doctor").await.expect("an answer").holder().is_none()
     );
+}
+
+/// C31: each request of a lock reads all its holders.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_crowd_of_holders_is_named() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let hold = || client.acquire(LockRequest::new("a").shared());
+    let mut guards = Vec::new();
+    for (count, crowd) in [(300, None), (1, Some(Health::Risk))] {
+        for guard in join_all((0..count).map(|_| hold())).await {
+            guards.push(guard.expect("it fits"));
+        }
+        let found = client.admin().examine("a").await.expect("an answer");
+        let holders = found.iter().find(|finding| finding.check == "holders");
+        assert_eq!(holders.map(|finding| finding.health), crowd, "{found:?}");
+    }
 }

@@ -225,3 +225,40 @@ async fn c29_the_first_waiter_behind_a_foreign_client_looks_often() {
     // Either may be the first.
     join_all(waits.map(|waiting| async { released(served(waiting).await).await })).await;
 }
+
+/// C29: a client in another language takes the plain name, which is not our key if it has braces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c29_the_doctor_finds_the_plain_key_of_an_odd_name() {
+    let server = RedisServer::start().await;
+    let client = client(&format!("{}?prefix=shop:", server.url())).await;
+    for name in ["{42}", "50%"] {
+        let examined = async || client.admin().examine(name).await.expect("an answer");
+        assert!(examined().await.iter().all(|finding| finding.health == Health::Good));
+        server.cli(&["SET", &format!("shop:{name}"), "theirs", "NX", "PX", "60000"]);
+        let found = examined().await;
+        let odd = found.iter().find(|finding| finding.check == "name").expect("it looks");
+        assert!(odd.health == Health::Risk && odd.seen.contains("another language"), "{odd}");
+    }
+}
+
+/// C31: a waiter behind a dead holder waits longer by a step back of the server's clock, and the doctor tells why.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_hold_from_after_the_servers_present_is_named() {
+    let server = RedisServer::start_with_clock(&[]).await;
+    let Some(clock) = server.clock() else { return };
+    let client = client(&server.url()).await;
+    for is_shared in [false, true] {
+        let request = patient(&fresh_name());
+        let request = if is_shared { request.shared() } else { request };
+        let guard = client.acquire(request).await.expect("a free lock");
+        let examined = async || client.admin().examine(guard.name().as_str()).await;
+        let found = examined().await.expect("an answer");
+        assert!(found.iter().all(|finding| finding.health == Health::Good), "{found:?}");
+        clock.set_back(Duration::from_secs(3600));
+        let found = examined().await.expect("an answer");
+        let step = found.iter().find(|finding| finding.check == "clock").expect("it looks");
+        assert!(step.health == Health::Risk && step.seen.contains("stepped back"), "{step}");
+        clock.set_forward(Duration::ZERO);
+        released(guard).await;
+    }
+}

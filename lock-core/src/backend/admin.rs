@@ -58,6 +58,18 @@ pub trait LockAdmin: Send + Sync {
     /// After a drop the hold may or may not be over.
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError>;
 
+    /// Checks one lock for dangers that only this store has (C31); none by default. `state` was just seen.
+    ///
+    /// # Errors
+    /// [`BackendError`] if the server did not answer.
+    ///
+    /// # Cancel safety
+    /// Dropping the future has no effect.
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        let _ = state;
+        Ok(Vec::new())
+    }
+
     /// Looks at the live server for what endangers locks (C31): settings, rights, its role, its clock.
     ///
     /// All locks of the asking client have names that start with `prefix` (C49). The server may grant rights for that

@@ -227,6 +227,11 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
         self.able(self.backend.admin())?.evict(&self.stored(name)?, whom).await
     }
 
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        let state = LockState { name: self.stored(&state.name)?, ..state.clone() };
+        self.able(self.backend.admin())?.examine(&state).await
+    }
+
     async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         self.able(self.backend.admin())?.doctor(&self.stored_start(prefix)).await
     }

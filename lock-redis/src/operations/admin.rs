@@ -41,6 +41,10 @@ impl LockAdmin for RedisBackend {
         held(&names, limit, missing, inspect).await
     }
 
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        Ok(self.examine_lock(state).await)
+    }
+
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
         let limit = self.clock_limit();
         let args = (limit, owner_digits(whom));

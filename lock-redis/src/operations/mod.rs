@@ -5,5 +5,6 @@ pub(crate) mod backend;
 mod changes;
 mod connect;
 pub(crate) mod doctor;
+mod examination;
 pub(crate) mod fence;
 pub(crate) mod renewals;
