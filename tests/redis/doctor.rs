@@ -190,6 +190,20 @@ async fn c31_the_probe_leaves_no_lock() {
     );
 }
 
+/// C31: locks need commands that a server's settings have renamed away.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_commands_that_a_server_does_not_have_are_named() {
+    let renamed = ["PEXPIRE", "ZPOPMIN", "SCAN"];
+    let settings = renamed.iter().flat_map(|command| ["--rename-command", command, ""]);
+    let server =
+        RedisServer::start_with(&[&SAFE[..], &settings.collect::<Vec<_>>()].concat()).await;
+    let findings = findings(&server.url()).await;
+    let commands = findings.iter().find(|finding| finding.check == "commands").expect("it looks");
+    assert_eq!(commands.health, Health::Risk);
+    assert!(renamed.iter().all(|command| commands.seen.contains(command)), "{commands}");
+    assert!(findings.iter().all(|one| one.check != "rights" || one.health != Health::Good));
+}
+
 /// C31: each request of a lock reads all its holders.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_crowd_of_holders_is_named() {

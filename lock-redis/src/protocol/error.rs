@@ -8,6 +8,9 @@ use redis::{ErrorKind, RedisError, ServerErrorKind};
 
 pub(crate) const BACKEND: &str = "redis";
 
+/// The text on a server that takes no writes.
+pub(crate) const REPLICA: &str = "the server is a replica";
+
 /// The reason why a late request of a claim is refused (C19).
 const WITHDRAWN: &str = "the claim was withdrawn";
 
@@ -29,8 +32,15 @@ pub(crate) fn classify(error: RequestError) -> BackendError {
                 "the server refuses the connection: check user, password, database and TLS";
             refused(error, context)
         }
+        RequestError::Connect(error) if error.code() == Some("DENIED") => refused(
+            error,
+            "the server is in protected mode, and takes only clients of its own machine: give it a password, or set \
+             protected-mode no",
+        ),
+        // The server answered, and says why it serves nobody now.
+        RequestError::Connect(error) if error.code().is_some() => classify_answer(error),
         RequestError::Connect(error) => {
-            let context = "the server cannot be reached: check that it runs, and the network to it";
+            let context = connecting(&error);
             BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
         }
         RequestError::Execute(error) => classify_answer(error),
@@ -100,8 +110,22 @@ fn classify_answer(error: RedisError) -> BackendError {
             let source = UnknownCommand(source(error).to_string());
             BackendError::permanent(BACKEND, Outcome::NotApplied, context, source)
         }
+        // C15: a script may have done a part of its work already.
+        RENAMED => {
+            let context = "the server lacks a command that locks need, perhaps by rename-command in its settings; \
+                           `leasehold doctor` names it";
+            BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
+        }
         // C49: the key is no lock. Waiting would not help.
         "NOTALOCK" => not_a_lock(error.detail().unwrap_or_default()),
+        "LOCKKEY" => {
+            let key = error.detail().unwrap_or_default();
+            let context = format!(
+                "the key \"{key}\" belongs to a lock or to the fence: give the data a key of its own, such as \
+                 {key}:data"
+            );
+            BackendError::refusal(BACKEND, context)
+        }
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
         "WRONGTYPE" => refused(
             error,
@@ -118,14 +142,6 @@ fn classify_answer(error: RedisError) -> BackendError {
             refused(error, "a cluster takes keys of one slot at once: give them a {tag} in common")
         }
         _ => {
-        "LOCKKEY" => {
-            let key = error.detail().unwrap_or_default();
-            let context = format!(
-                "the key \"{key}\" belongs to a lock or to the fence: give the data a key of its own, such as \
-                 {key}:data"
-            );
-            BackendError::refusal(BACKEND, context)
-        }
             let context = "the server reports an error";
             BackendError::permanent(BACKEND, Outcome::Unknown, context, source(error))
         }
@@ -136,6 +152,8 @@ fn classify_answer(error: RedisError) -> BackendError {
 fn remedy(code: &str) -> &'static str {
     match code {
         "READONLY" => ": it is a replica; name its primary in the URL",
+        "LOADING" => ": it started, and reads its data",
+        "BUSY" => ": a script or function of somebody runs for a long time; SCRIPT KILL ends it",
         "OOM" => ": it has reached its maxmemory; raise that, or free memory",
         "MISCONF" => ": it cannot write to its disk; see its log",
         "NOREPLICAS" => ": fewer replicas are connected than min-replicas-to-write",
@@ -192,7 +210,8 @@ pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendEr
 fn lacks(error: RedisError, missing: &[String]) -> BackendError {
     let text = error.detail().unwrap_or_default();
     let named = command_of(text);
-    let mut missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+    let rights = missing.iter().filter(|missing| !missing.starts_with('!'));
+    let mut missing: Vec<&str> = rights.map(String::as_str).collect();
     if let Some(named) = named
         && !missing.iter().any(|command| command.eq_ignore_ascii_case(named))
     {
@@ -247,6 +266,22 @@ fn full(error: RedisError) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
 }
 
+/// Returns the context of a connection that failed before a server answered a request. The libraries for TLS have no
+/// common kind of error.
+fn connecting(error: &RedisError) -> &'static str {
+    let text = error.to_string().to_lowercase();
+    match () {
+        () if ["certificate", "handshake"].iter().any(|word| text.contains(word)) => {
+            "the server and this client do not accept each other by TLS: check its certificate, the authority that \
+             signed it, and the host in the URL"
+        }
+        () if text.contains(REPLICA) => {
+            "no primary is at the address: name it in the URL, or wait for the failover"
+        }
+        () => "the server cannot be reached: check that it runs, and the network to it",
+    }
+}
+
 /// Returns true if the server has no room for another client.
 fn is_full(error: &RedisError) -> bool {
     error.detail().is_some_and(|text| text.contains("max number of clients"))
@@ -254,6 +289,9 @@ fn is_full(error: &RedisError) -> bool {
 
 /// The code that stands for an unknown command, of a server or of a proxy.
 const UNKNOWN: &str = "UNKNOWN";
+
+/// The code that stands for a command of a script that the server does not have.
+const RENAMED: &str = "RENAMED";
 
 /// Refusals of a script's command for a user: since Redis 7.2, and before it for a command, a key or a channel.
 const REFUSALS: [&str; 4] = [
@@ -283,6 +321,9 @@ pub(crate) fn code_of(error: &RedisError) -> String {
     if text.starts_with("unknown command") || text.starts_with("unsupported command") {
         return UNKNOWN.to_owned();
     }
+    if text.contains("Unknown Redis command") {
+        return RENAMED.to_owned();
+    }
     let words = text.split(": ").filter_map(|part| part.split(' ').next());
     let mut codes = words.map(|word| word.trim_start_matches('-'));
     codes.find(|word| CODES.contains(word)).unwrap_or(code).to_owned()
@@ -298,91 +339,4 @@ fn source(error: RedisError) -> BoxError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Returns the error of a server with this answer.
-    fn answered(text: &str) -> BackendError {
-        let value = redis::parse_redis_value(format!("-{text}\r\n").as_bytes()).expect("a reply");
-        classify(RequestError::Execute(value.extract_error().expect_err(text)))
-    }
-
-    /// The texts of Redis 6.2, 7.0 and 7.2.
-    #[test]
-    fn c15_a_missing_right_is_named_whichever_version_says_so() {
-        for (answer, says) in [
-            (
-                "ERR The user executing the script can't run this command or subcommand",
-                "lacks rights",
-            ),
-            (
-                "ERR ACL failure in script: User u has no permissions to run the 'set' command",
-                "grant +set",
-            ),
-            ("NOPERM this user has no permissions to run the 'evalsha' command", "grant +evalsha"),
-            (
-                "ERR The user executing the script can't access at least one of the keys mentioned",
-                "~NAME",
-            ),
-            ("ERR ACL failure in script: No permissions to access a key", "~NAME"),
-            ("NOPERM User u has no permissions to access the 'a' key", "~NAME"),
-            (
-                "ERR The user executing the script can't publish to the channel mentioned",
-                "&leasehold-*",
-            ),
-            ("ERR ERR ACL failure in script: No permissions to access a channel", "&leasehold-*"),
-        ] {
-            let error = answered(answer);
-            let text = error.to_string();
-            assert!(text.contains(says) && !error.is_transient(), "{answer}: {text}");
-        }
-    }
-
-    /// The texts of Redis 7 for a command, and of Redis 6 and 7 for a command in a script.
-    #[test]
-    fn c15_a_server_that_takes_no_writes_now_is_asked_again() {
-        for (answer, says) in [
-            ("ERR max number of clients reached", "maxclients"),
-            ("OOM command not allowed when used memory > 'maxmemory'.", "maxmemory"),
-            ("MISCONF Errors writing to the AOF file: No space left on device", "its disk"),
-            ("READONLY You can't write against a read only replica.", "it is a replica"),
-            ("NOREPLICAS Not enough good replicas to write.", "min-replicas-to-write"),
-            ("LOADING Redis is loading the dataset in memory", "LOADING"),
-            ("BUSY Redis is busy running a script.", "BUSY"),
-            ("MASTERDOWN Link with MASTER is down", "MASTERDOWN"),
-            ("CLUSTERDOWN The cluster is down", "CLUSTERDOWN"),
-            ("TRYAGAIN Multiple keys request during rehashing of slot", "TRYAGAIN"),
-            (
-                "ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed",
-                "maxmemory",
-            ),
-            (
-                "ERR Error running script: @user_script: 1: MISCONF Redis is configured to",
-                "its disk",
-            ),
-        ] {
-            let error = answered(answer);
-            let text = error.to_string();
-            assert!(error.is_transient() && text.contains(says), "{answer}: {text}");
-            assert_eq!(error.outcome(), Outcome::NotApplied, "{answer}: {text}");
-        }
-    }
-
-    #[test]
-    fn c15_a_server_that_will_not_do_it_is_not_asked_again() {
-        for (answer, says) in [
-            ("NOAUTH Authentication required.", "user and password"),
-            ("WRONGPASS invalid username-password pair or user is disabled.", "user and password"),
-            ("MOVED 1 127.0.0.1:7001", "redis-cluster://"),
-            ("CROSSSLOT Keys in request don't hash to the same slot", "{tag}"),
-            ("ERR This instance has cluster support disabled", "redis://"),
-            ("ERR unknown command 'EVALSHA', with args beginning with: 'a'", "no EVALSHA"),
-            ("WRONGTYPE Operation against a key", "another name"),
-        ] {
-            let error = answered(answer);
-            let text = error.to_string();
-            assert!(!error.is_transient() && text.contains(says), "{answer}: {text}");
-            assert_eq!(error.outcome(), Outcome::NotApplied, "{answer}: {text}");
-        }
-    }
-}
+mod tests;

@@ -1,6 +1,7 @@
 -- Tries each command that the scripts run. A server checks the user's rights before anything else.
 -- ARGV: an unused key, which expires by itself; a channel of the client
--- -> the commands that the user may not run, and '&leasehold-*' if it may not publish to the channel
+-- -> the commands that the user may not run, those that the server does not have behind a '!', and '&leasehold-*' if
+-- the user may not publish to the channel
 local key, channel = unpack(ARGV)
 local trials = {
   -- From here on the key is a string, so that commands for other types change nothing.
@@ -22,6 +23,8 @@ for _, trial in ipairs(trials) do
   -- Texts of Redis 6 and 7.0, and of later versions.
   if string.find(text, "can't run this command", 1, true) or string.find(text, 'permissions to run', 1, true) then
     refused[#refused + 1] = trial[1] == 'PUBSUB' and 'PUBSUB|NUMSUB' or trial[1]
+  elseif string.find(text, 'Unknown Redis command', 1, true) then
+    refused[#refused + 1] = '!' .. trial[1]
   elseif trial[1] == 'PUBLISH' and string.find(text, ' channel', 1, true) then
     refused[#refused + 1] = '&leasehold-*'
   end

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, Finding};
 use redis::cmd;
 
-use crate::protocol::error::{is_unknown_command, lacks_right};
+use crate::protocol::error::{is_unknown_command, lacks_command, lacks_right};
 use crate::protocol::keys::trial;
 use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
 use crate::wire::node::Node;
@@ -18,7 +18,11 @@ use crate::wire::node::Node;
 /// Stands for the client's channel in a list of forbidden commands.
 const CHANNEL: &str = "&leasehold-*";
 
-/// Returns the commands of the scripts that the user may not run, and [`CHANNEL`] if the user may not publish there.
+/// Stands before a command that the server does not have in a list of forbidden commands.
+const UNKNOWN: char = '!';
+
+/// Returns the commands of the scripts that the user may not run, those that the server does not have behind
+/// [`UNKNOWN`], and [`CHANNEL`] if the user may not publish there.
 /// If `EVAL` is forbidden, it is the only item, since nothing can be tried then. Empty if the server does not answer.
 pub(crate) async fn missing(node: &Node, servers: Servers, prefix: &str) -> Vec<String> {
     let args = (trial(prefix), &*node.channel);
@@ -47,8 +51,10 @@ async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<S
     let mut missing = missing(node, servers, prefix).await;
     let mut scan = cmd("SCAN");
     scan.arg(0).arg("COUNT").arg(1);
-    if node.connection.send(scan).await.is_err_and(|error| lacks_right(&error)) {
-        missing.push("SCAN".to_owned());
+    match node.connection.send(scan).await {
+        Err(error) if lacks_right(&error) => missing.push("SCAN".to_owned()),
+        Err(error) if lacks_command(&error) => missing.push(format!("{UNKNOWN}SCAN")),
+        Ok(_) | Err(_) => {}
     }
     missing
 }
@@ -56,6 +62,16 @@ async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<S
 /// Returns the findings on a user's rights, and on a probe of the server.
 fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let (unknown, missing): (BTreeSet<String>, BTreeSet<String>) =
+        missing.into_iter().partition(|missing| missing.starts_with(UNKNOWN));
+    if !unknown.is_empty() {
+        let unknown: Vec<&str> =
+            unknown.iter().filter_map(|name| name.strip_prefix(UNKNOWN)).collect();
+        let seen =
+            format!("the server has no {}: locks fail where they need it", unknown.join(", "));
+        let remedy = "let its settings rename none of them (rename-command)";
+        findings.push(Finding::risk("commands", seen, remedy));
+    }
     if !missing.is_empty() {
         let (channel, commands): (Vec<String>, Vec<String>) =
             missing.into_iter().partition(|missing| missing == CHANNEL);
