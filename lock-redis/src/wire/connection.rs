@@ -18,13 +18,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, Cmd, ConnectionAddr, IntoConnectionInfo, RedisError, Value};
+use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::watch;
 
 use crate::protocol::error::{RequestError, code_of};
 use crate::protocol::message::Message;
 use crate::wire::batch::Manner;
 use crate::wire::link::{Link, Role};
+use crate::wire::opening;
 
 /// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
 /// mind.
@@ -55,8 +56,8 @@ pub(crate) struct Connection {
     client: Client,
     role: Role,
     state: Mutex<State>,
-    /// Signalled each time that a link is open.
-    opened: watch::Sender<()>,
+    /// The way of the last link, signalled each time that a link is open.
+    opened: watch::Sender<Option<Client>>,
 }
 
 #[derive(Default)]
@@ -69,7 +70,7 @@ struct State {
 
 impl Connection {
     pub(crate) fn new(client: Client, role: Role) -> Self {
-        Self { client, role, state: Mutex::default(), opened: watch::Sender::new(()) }
+        Self { client, role, state: Mutex::default(), opened: watch::Sender::new(None) }
     }
 
     /// Returns true if the server is one of a quorum.
@@ -84,18 +85,11 @@ impl Connection {
 
     /// Returns the opener of connections to another server in the same way.
     pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<Client, RedisError> {
-        let (info, host) = (self.client.get_connection_info().clone(), host.to_owned());
-        let address = match info.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Client::open(info.set_addr(address))
+        opening::at(&self.client, host, port)
     }
 
-    /// Changes each time that a link is open. The link may lead to another server than the one before.
-    pub(crate) fn opened(&self) -> watch::Receiver<()> {
+    /// Changes each time that a link is open, to its way. The link may lead to another server than the one before.
+    pub(crate) fn opened(&self) -> watch::Receiver<Option<Client>> {
         self.opened.subscribe()
     }
 

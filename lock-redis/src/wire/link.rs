@@ -38,6 +38,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
 
+use crate::protocol::error::REPLICA;
 use crate::protocol::message::Message;
 use crate::wire::batch::{self, BatchOutcome, Manner, Outstanding, Request};
 use crate::wire::delivery::{Delivery, Reply};
@@ -88,6 +89,8 @@ pub(crate) struct Link {
 struct Opened {
     driver: MultiplexedConnection,
     socket: Arc<Socket>,
+    /// The opener of more connections to the same server.
+    way: Client,
     /// The answer to INFO of a [`Role::Voter`], and empty for any other.
     #[cfg_attr(not(feature = "quorum"), allow(dead_code, reason = "voters alone are asked"))]
     told: Arc<str>,
@@ -95,14 +98,18 @@ struct Opened {
 
 impl Link {
     /// Opens the link, and signals `told_open` once it is open.
-    pub(crate) fn open(client: Client, role: Role, told_open: watch::Sender<()>) -> Self {
+    pub(crate) fn open(
+        client: Client,
+        role: Role,
+        told_open: watch::Sender<Option<Client>>,
+    ) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
             let opened = connected(&client, role).await;
             tell.send_replace(Some(opened.clone()));
             if let Ok(opened) = opened {
-                told_open.send_replace(());
+                told_open.send_replace(Some(opened.way.clone()));
                 drop(told_open);
                 carry(&opened, requests).await;
             }
@@ -174,7 +181,52 @@ impl Drop for Link {
     }
 }
 
+/// Opens a connection by the first way to a server of this role.
 async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
+    let ways = timeout(CONNECT_LIMIT, opening::ways(client)).await;
+    match &ways.unwrap_or_else(|_| Err(too_late()))?[..] {
+        [only] => connected_by(only, role).await,
+        several => connected_by_any(several, role).await,
+    }
+}
+
+/// Tries several ways at once. The addresses of a name may be those of a primary and its replicas, so only a primary
+/// will do. The error says what each way answered.
+async fn connected_by_any(ways: &[Client], role: Role) -> Result<Opened, RedisError> {
+    let attempt = async |way: &Client| {
+        let opened = connected_by(way, role).await?;
+        match role {
+            Role::Any => refuse_known_replica(&opened).await.map(|()| opened),
+            Role::Voter(_) | Role::Primary => Ok(opened),
+        }
+    };
+    let said = async |way| (way, attempt(way).await);
+    let (mut attempts, mut failed) =
+        (ways.iter().map(said).collect::<FuturesUnordered<_>>(), Vec::new());
+    while let Some((way, said)) = attempts.next().await {
+        match said {
+            Ok(opened) => return Ok(opened),
+            Err(error) => failed.push((way.get_connection_info().addr().to_string(), error)),
+        }
+    }
+    // A server that refuses us says more than one that cannot be reached.
+    if let Some((_, refused)) = failed.iter().find(|(_, error)| error.code().is_some()) {
+        return Err(refused.clone());
+    }
+    let failed: Vec<String> = failed.iter().map(|(way, error)| format!("{way}: {error}")).collect();
+    Err(io::Error::other(failed.join("; ")).into())
+}
+
+/// Fails if the server says that it is a replica. A user may lack the right to ask.
+async fn refuse_known_replica(opened: &Opened) -> Result<(), RedisError> {
+    let mut driver = opened.driver.clone();
+    match opened.socket.wait(Side::Caller, refuse_replica(&mut driver)).await {
+        Err(unknown) if unknown.code().is_some() => Ok(()),
+        told => told,
+    }
+}
+
+async fn connected_by(client: &Client, role: Role) -> Result<Opened, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_LIMIT))
         .set_response_timeout(Some(REPLY_LIMIT))
@@ -198,7 +250,7 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
     };
     let told = socket.wait(Side::Caller, checked).await;
     let told = told.map_err(|error| if by_tls { error } else { ended(error) })?.into();
-    Ok(Opened { driver, socket: Arc::new(socket), told })
+    Ok(Opened { driver, socket: Arc::new(socket), way: client.clone(), told })
 }
 
 /// Asks a server for its facts, and teaches it programs in the same round trip. A program that it does not learn is
@@ -218,7 +270,7 @@ async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisE
     let told: Option<String> = told.into_iter().next().map(from_redis_value).transpose()?;
     match told.as_deref() {
         Some("master") => Ok(()),
-        _ => Err(io::Error::other("the server is a replica").into()),
+        _ => Err(io::Error::other(REPLICA).into()),
     }
 }
 
@@ -304,22 +356,4 @@ async fn gather(queue: &mut mpsc::UnboundedReceiver<Request>, batch: &mut Vec<Re
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request() -> (Request, tokio::sync::oneshot::Receiver<Reply>) {
-        Request::new(cmd("PING").into(), Manner::Plain, Outstanding::begin(&Arc::default()).0)
-    }
-
-    /// A withdrawal of its claim may have been sent meanwhile.
-    #[test]
-    fn c19_what_was_left_goes_no_more_once_its_caller_has_left() {
-        let ((wanted, _caller), (unwanted, gone), (later, _waits)) =
-            (request(), request(), request());
-        drop(gone);
-        let mut batch = vec![later];
-        leave(&mut batch, vec![unwanted, wanted]);
-        assert_eq!(batch.len(), 2);
-        assert!(batch.iter().all(Request::is_wanted));
-    }
-}
+mod tests;

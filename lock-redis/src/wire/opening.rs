@@ -46,6 +46,31 @@ async fn over(
     Ok((driver, Socket::new(Some(bytes.boxed()))))
 }
 
+/// Returns the ways to a server: one, or one for each address of its host's name. By TLS the driver chooses the address,
+/// since the certificate is checked against the name.
+pub(crate) async fn ways(client: &Client) -> Result<Vec<Client>, RedisError> {
+    let ConnectionAddr::Tcp(host, port) = client.get_connection_info().addr() else {
+        return Ok(vec![client.clone()]);
+    };
+    let addresses: Vec<SocketAddr> = lookup_host((&**host, *port)).await?.collect();
+    match addresses.len() {
+        0 | 1 => Ok(vec![client.clone()]),
+        _ => addresses.iter().map(|way| at(client, &way.ip().to_string(), way.port())).collect(),
+    }
+}
+
+/// Returns the opener of connections to another server in the same way.
+pub(crate) fn at(client: &Client, host: &str, port: u16) -> Result<Client, RedisError> {
+    let (info, host) = (client.get_connection_info().clone(), host.to_owned());
+    let address = match info.addr().clone() {
+        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+        }
+        _ => ConnectionAddr::Tcp(host, port),
+    };
+    Client::open(info.set_addr(address))
+}
+
 /// Returns a connection to the first address of the host that accepts one.
 async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
     let addresses: Vec<SocketAddr> = lookup_host((host, port)).await?.collect();

@@ -21,8 +21,8 @@ pub(crate) struct Subscriber {
     client: Client,
     channel: Arc<str>,
     key_events: Arc<KeyEvents>,
-    /// Changes each time that a link for requests is opened.
-    links: watch::Receiver<()>,
+    /// Changes each time that a link for requests is opened, to its way.
+    links: watch::Receiver<Option<Client>>,
 }
 
 /// A connection on which this client receives grants and events of keys.
@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     sink: PubSubSink,
     messages: PubSubStream,
     key_events: Arc<KeyEvents>,
-    links: watch::Receiver<()>,
+    links: watch::Receiver<Option<Client>>,
 }
 
 /// Returns a channel for one client, on which all servers send it their grants.
@@ -43,7 +43,7 @@ impl Subscriber {
         client: Client,
         channel: Arc<str>,
         key_events: Arc<KeyEvents>,
-        links: watch::Receiver<()>,
+        links: watch::Receiver<Option<Client>>,
     ) -> Self {
         Self { client, channel, key_events, links }
     }
@@ -57,9 +57,9 @@ impl NotificationTransport for Subscriber {
     async fn connect(&self) -> Result<(Subscription, Arc<str>), BackendError> {
         // A link that is opened later may lead elsewhere.
         let mut links = self.links.clone();
-        links.mark_unchanged();
+        let way = links.borrow_and_update().clone();
         links.has_changed().map_err(|_| no_more_asked())?;
-        let connection = self.client.get_async_pubsub().await;
+        let connection = way.as_ref().unwrap_or(&self.client).get_async_pubsub().await;
         let mut connection = connection.map_err(|error| classify(RequestError::Connect(error)))?;
         let subscribed = connection.subscribe(&*self.channel).await;
         subscribed.map_err(|error| classify(RequestError::Execute(error)))?;
