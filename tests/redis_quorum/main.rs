@@ -20,6 +20,7 @@ macro_rules! on_three_and_five {
 }
 
 mod access;
+mod endings;
 mod failover;
 mod faults;
 mod formats;
@@ -31,6 +32,7 @@ mod minority;
 mod redis_renewals;
 mod renewals;
 mod repeats;
+mod restarts;
 mod sale;
 mod set;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

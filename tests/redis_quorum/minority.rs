@@ -143,14 +143,21 @@ async fn a_hold_comes_back(set: Set) {
     let request = patient(&name).ttl(Duration::from_secs(4)).label("web-3");
     let guard = client.acquire(request).await.expect("a free lock");
     eventually("all have it", LIMIT, async || !set.held(&name).contains(&false)).await;
-    for server in &set.servers[..set.minority()] {
-        server.cli(&["DEL", &name, &format!("{{{name}}}:fence")]);
+    // A candidate has raised the counter of the first since; another has lost its counter.
+    let counter = format!("{{{name}}}:fence");
+    let ahead = (guard.token().get() + 1_000_000).to_string();
+    for (number, server) in set.servers[..set.minority()].iter().enumerate() {
+        server.cli(&["DEL", &name, &counter]);
+        if number == 0 {
+            server.cli(&["SET", &counter, &ahead]);
+        }
     }
     eventually("it is back", LIMIT, async || !set.held(&name).contains(&false)).await;
     for server in &set.servers {
         let value = server.cli(&["GET", &name]);
         assert!(value.text().ends_with(":web-3"), "{value:?}");
     }
+    assert_eq!(set.servers[0].cli(&["GET", &counter]).text(), ahead, "a counter never falls");
     released(guard).await;
 }
 

@@ -152,13 +152,22 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
     Ok(Attempt::Busy(contention))
 }
 
+/// Value of a lock's key, ms left, number of waiters, and the type of a key that is no lock.
+type RawState = (Option<Vec<u8>>, i64, u64, String);
+
+/// Reads the values of the keys from the answer of the inspect script.
+#[cfg(feature = "quorum")]
+pub(crate) fn values(reply: Value) -> Result<Vec<Option<Vec<u8>>>, BackendError> {
+    let (_, states): (u64, Vec<Option<RawState>>) = read(reply, "the state of locks")?;
+    Ok(states.into_iter().map(|state| state.and_then(|(value, ..)| value)).collect())
+}
+
 /// Reads the answer of the inspect script about the locks called `names`: the state of each, or an error if its key
 /// is no lock. A lock that was left out is free.
 pub(crate) fn states(
     names: &[impl Borrow<LockName>],
     reply: Value,
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
-    type RawState = (Option<Vec<u8>>, i64, u64, String);
     let (now, states): (u64, Vec<Option<RawState>>) = read(reply, "the state of locks")?;
     let state = |(name, state): (&LockName, Option<RawState>)| {
         let Some((value, left, waiters, kind)) = state else {

@@ -2,22 +2,20 @@
 
 use async_trait::async_trait;
 use lock_core::{
-    BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
-    Whom,
+    BackendError, DistributedLock, Finding, Health, Holder, LockAdmin, LockName, LockRequest,
+    LockState, Whom,
 };
 
 use super::BACKEND;
 use super::backend::QuorumBackend;
-use super::inspection::{inspect_all, strongest};
-use super::keys::of_eviction;
-use super::majority::{have_answered, majority, said, too_few};
+use super::inspection::inspect_all;
+use super::majority::{Answers, have_answered, majority, said, too_few};
+use super::membership;
 use super::round::Round;
-use super::scripts::EVICT;
-use super::voter::Voter;
+use super::voter::{Voter, VoterReport};
 use crate::operations::doctor;
-use crate::protocol::keys::{self, Keys};
+use crate::protocol::keys;
 use crate::protocol::listing::{held, names_of};
-use crate::protocol::reply;
 
 #[async_trait]
 impl LockAdmin for QuorumBackend {
@@ -32,20 +30,11 @@ impl LockAdmin for QuorumBackend {
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let mut round = Round::ask(&self.voters, |voter| {
-            let (name, whom) = (name.clone(), whom.clone());
-            async move { voter.evict(&name, &whom).await }
-        });
-        let answers = round.all().await;
-        if !have_answered(answers) {
-            return Err(too_few(answers));
-        }
-        let ended = said(answers).flatten();
-        Ok(strongest(ended, answers).into_iter().collect())
+        self.end_holds(name, whom).await
     }
 
     async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        let mut findings = vec![self.examine_set().await?];
+        let mut findings = self.examine_set(prefix).await;
         for voter in &*self.voters {
             let probe = self.take_and_give_back(prefix);
             match doctor::examine(&voter.server, prefix, probe).await {
@@ -63,7 +52,7 @@ impl LockAdmin for QuorumBackend {
 impl QuorumBackend {
     /// Returns the names that start with `prefix` of all locks with a counter on any server, sorted. Each hold has a
     /// counter on a majority, and so on one of the servers that answer.
-    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+    pub(super) async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let glob = keys::counters(prefix);
         let mut round = Round::ask(&self.voters, |voter| {
             let glob = glob.clone();
@@ -77,21 +66,18 @@ impl QuorumBackend {
         Ok(names_of(said(answers).flatten().flatten()))
     }
 
-    /// Checks that all servers can be reached, and vote.
-    async fn examine_set(&self) -> Result<Finding, BackendError> {
+    /// Checks that all servers can be reached and vote, and then that they have all holds. Lets those in that restarted:
+    /// no other client may live long enough for that.
+    async fn examine_set(&self, prefix: &str) -> Vec<Finding> {
+        membership::let_all_in(&self.voters).await;
         let mut round = Round::ask(&self.voters, |voter| async move { voter.tell().await });
         let answers = round.all().await;
-        let (all, majority) = (answers.len(), majority(answers.len()));
-        let voting = said(answers).filter(|told| told.is_in).count();
-        let seen = format!("{voting} of {all} servers vote; {majority} are needed");
-        Ok(match voting == all {
-            true => Finding::good("quorum", seen),
-            false => Finding::risk(
-                "quorum",
-                seen,
-                "start the others; one that restarted votes again after the longest TTL in use",
-            ),
-        })
+        let votes = examine_votes(answers);
+        // As long as one does not vote, no hold stands on all.
+        match votes.health {
+            Health::Good => vec![votes, self.examine_holds(prefix).await],
+            _ => vec![votes],
+        }
     }
 
     /// Acts as a client, with the doctor's own lock.
@@ -110,16 +96,22 @@ impl Voter {
         let keys = self.server.keys(glob).await.into_iter().collect::<Result<_, _>>();
         keys.map_err(|error| self.signed(error))
     }
+}
 
-    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Option<Holder>, BackendError> {
-        let digits = match whom {
-            Whom::All => "",
-            Whom::Owner(digits) => digits,
-        };
-        let keys = Keys::new(name);
-        let keys = of_eviction(&keys);
-        let ask = self.server.run(&EVICT, &keys, digits);
-        Ok(reply::ended(self.within_limit(ask).await?, whom)?.pop())
+fn examine_votes(answers: &Answers<VoterReport>) -> Finding {
+    let (all, majority) = (answers.len(), majority(answers.len()));
+    let voting = said(answers).filter(|told| told.votes()).count();
+    let mut seen = format!("{voting} of {all} servers vote; {majority} are needed");
+    if let Some(longest) = said(answers).map(|told| told.out).max().filter(|out| !out.is_zero()) {
+        seen += &format!("; one that restarted stays out for {longest:.1?} more");
+    }
+    match voting == all {
+        true => Finding::good("quorum", seen),
+        false => {
+            let remedy =
+                "start the others; one that restarted votes again after the longest TTL in use";
+            Finding::risk("quorum", seen, remedy)
+        }
     }
 }
 

@@ -9,14 +9,14 @@ use futures_util::future::{FutureExt, join_all, try_join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::{Attempt, Claim, Extension, Grant, Release, Renewal, WaiterHandle};
 use lock_core::{
-    BackendError, Capabilities, Contention, DistributedLock, LockAdmin, LockName, Order, Outcome,
-    OwnerId, Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, Clock, Contention, DistributedLock, LockAdmin, LockName, Order,
+    Outcome, OwnerId, Renewals, SystemClock, TokenDurability, Wakeup,
 };
 use rand::random_range;
 use tokio::time::sleep;
 
 use super::BACKEND;
-use super::ballots::Ballots;
+use super::ballots::{Ballots, Withdrawn};
 use super::fence::QuorumFence;
 use super::majority::{self, Answers, majority};
 use super::membership;
@@ -70,7 +70,8 @@ impl QuorumBackend {
         let mut seen = 0;
         for round in 0..ROUNDS {
             let ballot = self.ballots.propose(claim.owner, seen)?;
-            let proposal = Proposal { claim: claim.clone(), ballot, waiter: waiter.cloned() };
+            let (waiter, restores) = (waiter.cloned(), false);
+            let proposal = Proposal { claim: claim.clone(), ballot, waiter, restores };
             let verdict = self.propose(Arc::new(proposal)).await;
             match verdict {
                 Verdict::Granted(token) => {
@@ -89,12 +90,13 @@ impl QuorumBackend {
     /// Asks all servers for their votes. A failed attempt is given back.
     async fn propose(&self, proposal: Arc<Proposal>) -> Verdict {
         let silent: Vec<bool> = self.voters.iter().map(|voter| voter.is_silent()).collect();
+        let asked = SystemClock.now();
         let mut round = Round::ask(&self.voters, |voter| {
             let proposal = proposal.clone();
-            async move { voter.vote(&proposal).await }
+            async move { voter.vote(&proposal, asked).await }
         });
         let answers = round.until(|answers| votes::is_decided(answers, &silent)).await;
-        self.let_newcomers_in(answers);
+        self.let_newcomers_in();
         let verdict = votes::verdict(answers);
         if !matches!(verdict, Verdict::Granted(_)) {
             self.give_votes_back(&proposal, answers).await;
@@ -106,8 +108,8 @@ impl QuorumBackend {
     /// Ends a failed attempt on the servers that granted it, or may have granted it, or may still do so.
     async fn give_votes_back(&self, proposal: &Proposal, answers: &Answers<Vote>) {
         let (name, owner) = (proposal.claim.name.clone(), proposal.claim.owner);
-        let (ballot, wakes, marks) = (Some(proposal.ballot), false, false);
-        let what = Arc::new(GivingBack { name, owner, ballot, wakes, marks });
+        let (ballot, wakes, marks, ends) = (Some(proposal.ballot), false, false, false);
+        let what = Arc::new(GivingBack { name, owner, ballot, wakes, marks, ends });
         self.ballots.fail(owner);
         let among = |stands: fn(&Option<Result<Vote, BackendError>>) -> bool| -> Vec<Arc<Voter>> {
             let votes = self.voters.iter().zip(answers).filter(|(_, vote)| stands(vote));
@@ -127,12 +129,12 @@ impl QuorumBackend {
     }
 
     /// Asks these servers to end a claim.
-    fn give_back(&self, voters: &[Arc<Voter>], what: Arc<GivingBack>) -> Round<Release> {
+    pub(super) fn give_back(&self, voters: &[Arc<Voter>], what: Arc<GivingBack>) -> Round<Release> {
         Round::ask(voters, |voter| voter.give_back_or_owe(what.clone()))
     }
 
     /// Lets the slower servers answer, and sends the requests later that some servers could not receive now.
-    fn finish(&self, mut round: Round<Release>) {
+    pub(super) fn finish(&self, mut round: Round<Release>) {
         let voters = self.voters.clone();
         let settle = async move {
             join_all(voters.iter().map(|voter| voter.clone().settle())).await;
@@ -148,15 +150,8 @@ impl QuorumBackend {
     }
 
     /// Begins to admit the servers that report to be new.
-    fn let_newcomers_in(&self, answers: &Answers<Vote>) {
-        for (voter, answer) in self.voters.iter().zip(answers) {
-            if matches!(answer, Some(Ok(Vote::New)))
-                && let Some(alone) = voter.begin_letting_in()
-            {
-                let (voters, newcomer) = (self.voters.clone(), voter.clone());
-                self.background.run(membership::let_in(voters, newcomer, alone));
-            }
-        }
+    fn let_newcomers_in(&self) {
+        membership::newcomers(&self.voters).for_each(|let_in| self.background.run(let_in));
     }
 
     /// Opens the connections that wake a waiter: returns when a majority is open, so that one of them receives each
@@ -185,11 +180,14 @@ impl QuorumBackend {
         self.voters.iter().for_each(|voter| voter.node.push.unregister(owner));
     }
 
-    /// Restores holds on the servers that have lost them, while a majority has them.
+    /// Restores holds on the servers that have lost them, while a majority has them, and admits the servers that
+    /// report to be new: a holder may be the only client for long.
     fn restore(&self, renewals: Arc<[Renewal]>, mut round: Round<Vec<u8>>) {
         let (voters, ballots) = (self.voters.clone(), self.ballots.clone());
         self.background.run(async move {
-            restore(&voters, &ballots, &renewals, round.all().await).await;
+            let answers = round.all().await;
+            let let_in = join_all(membership::newcomers(&voters));
+            tokio::join!(restore(&voters, &ballots, &renewals, answers), let_in);
         });
     }
 }
@@ -204,9 +202,9 @@ impl DistributedLock for QuorumBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            "a minority of the servers may fail, and one that restarts stays out for the longest TTL in \
-             use; a majority that loses its data at the same time can grant a lock twice; tokens still \
-             grow unless the clocks of clients are behind",
+            "a minority of the servers may fail, and one that restarts counts for nothing for the longest \
+             TTL in use: restarts of others meanwhile end holds; a majority that loses its data at the \
+             same time can grant a lock twice; tokens still grow unless the clocks of clients are behind",
         )
     }
 
@@ -230,10 +228,10 @@ impl DistributedLock for QuorumBackend {
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         renewals.iter().for_each(|renewal| self.ballots.remember(renewal.owner, renewal.token));
-        let renewals: Arc<[Renewal]> = renewals.into();
+        let (renewals, asked): (Arc<[Renewal]>, _) = (renewals.into(), SystemClock.now());
         let mut round = Round::ask(&self.voters, |voter| {
             let renewals = renewals.clone();
-            async move { voter.extend(&renewals).await }
+            async move { voter.extend(&renewals, asked).await }
         });
         let answers = round.until(|answers| majority::are_extended(answers, renewals.len())).await;
         let extension =
@@ -245,8 +243,8 @@ impl DistributedLock for QuorumBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let (name, ballot) = (name.clone(), self.ballots.last(owner));
-        let (wakes, marks) = (true, false);
-        let what = GivingBack { name, owner, ballot, wakes, marks };
+        let (wakes, marks, ends) = (true, false, true);
+        let what = GivingBack { name, owner, ballot, wakes, marks, ends };
         // C11: nothing is restored after this.
         self.ballots.fail(owner);
         let answer = self.end(what).await;
@@ -268,10 +266,10 @@ impl DistributedLock for QuorumBackend {
 impl QuorumBackend {
     async fn withdraw_one(&self, name: &LockName, owner: OwnerId) -> Result<(), BackendError> {
         self.unregister(owner);
-        let (name, ballot) = (name.clone(), self.ballots.withdraw(owner));
+        let Withdrawn { ballot, ends } = self.ballots.withdraw(owner);
         // C19: if the ballot is unknown here, only a mark refuses a late request.
-        let (wakes, marks) = (true, ballot.is_none());
-        let what = GivingBack { name, owner, ballot, wakes, marks };
+        let (name, wakes, marks) = (name.clone(), true, ballot.is_none());
+        let what = GivingBack { name, owner, ballot, wakes, marks, ends };
         self.end(what).await.map(drop)
     }
 

@@ -36,7 +36,18 @@ struct Entry {
     /// `None` if the claim was withdrawn before this client proposed it.
     ballot: Option<FencingToken>,
     stage: Stage,
+    /// True if it became a hold: late votes may restore it.
+    is_renewed: bool,
     last_used: Instant,
+}
+
+/// A claim that was withdrawn.
+#[derive(Debug, PartialEq)]
+pub(super) struct Withdrawn {
+    /// Its last ballot, if this client knows one.
+    pub(super) ballot: Option<FencingToken>,
+    /// True if it was a hold.
+    pub(super) ends: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +96,10 @@ impl Ballots {
         if !entries.contains_key(&owner) {
             put(&mut entries, owner, Some(ballot), Stage::Open);
         }
+        if let Some(entry) = entries.get_mut(&owner) {
+            entry.is_renewed |= entry.ballot == Some(ballot);
+            entry.last_used = Instant::now();
+        }
     }
 
     /// Returns true if votes for `ballot` may still be asked for.
@@ -108,12 +123,16 @@ impl Ballots {
         }
     }
 
-    /// Notes that the claim is withdrawn. Returns its last ballot, if this client knows one.
-    pub(super) fn withdraw(&self, owner: OwnerId) -> Option<FencingToken> {
+    /// Notes that the claim is withdrawn.
+    pub(super) fn withdraw(&self, owner: OwnerId) -> Withdrawn {
         let mut entries = self.by_owner.lock();
-        let last = entries.get(&owner).and_then(|entry| entry.ballot);
-        put(&mut entries, owner, last, Stage::Withdrawn);
-        last
+        let known = entries.get(&owner).map(|entry| (entry.ballot, entry.is_renewed));
+        let (ballot, ends) = known.unwrap_or_default();
+        put(&mut entries, owner, ballot, Stage::Withdrawn);
+        if let Some(entry) = entries.get_mut(&owner) {
+            entry.is_renewed = ends;
+        }
+        Withdrawn { ballot, ends }
     }
 }
 
@@ -127,7 +146,7 @@ fn put(
     if entries.len() == entries.capacity() && !entries.contains_key(&owner) {
         entries.retain(|_, entry| entry.last_used.elapsed() < WITHDRAWAL_REMEMBERED);
     }
-    entries.insert(owner, Entry { ballot, stage, last_used: Instant::now() });
+    entries.insert(owner, Entry { ballot, stage, is_renewed: false, last_used: Instant::now() });
 }
 
 fn wall_micros() -> u64 {
@@ -165,10 +184,16 @@ mod tests {
     fn c19_a_withdrawn_claim_is_not_proposed() {
         let (ballots, owner) = (Ballots::default(), OwnerId::random());
         let first = ballots.propose(owner, 0).expect("a ballot");
-        assert_eq!(ballots.withdraw(owner), Some(first));
+        assert_eq!(ballots.withdraw(owner), Withdrawn { ballot: Some(first), ends: false });
         ballots.forget(owner);
         assert!(ballots.propose(owner, 0).is_err() && !ballots.is_open(owner, first));
-        assert_eq!(ballots.withdraw(OwnerId::random()), None, "another client's");
+        assert_eq!(ballots.withdraw(OwnerId::random()).ballot, None, "another client's");
+        // Votes that restore a hold may come late.
+        let (holder, ballot) = (OwnerId::random(), FencingToken::new(7).expect("a ballot"));
+        ballots.remember(holder, ballot);
+        let withdrawn = Withdrawn { ballot: Some(ballot), ends: true };
+        assert_eq!(ballots.withdraw(holder), withdrawn);
+        assert_eq!(ballots.withdraw(holder), withdrawn, "it is repeated");
     }
 
     #[test]

@@ -19,15 +19,28 @@ pub(super) async fn inspect_all(
     names: Vec<LockName>,
 ) -> Result<States, BackendError> {
     let names: Arc<[LockName]> = names.into();
-    let mut round = Round::ask(voters, |voter| {
-        let names = names.clone();
-        async move { voter.inspect(&names).await }
-    });
+    let mut round = ask_all(voters, &names);
     let answers = round.all().await;
     if !have_answered(answers) {
         return Err(too_few(answers));
     }
     Ok(names.iter().enumerate().map(|(index, name)| state(name, answers, index)).collect())
+}
+
+/// Asks each server for its view on these locks.
+pub(super) fn ask_all(voters: &[Arc<Voter>], names: &Arc<[LockName]>) -> Round<States> {
+    Round::ask(voters, |voter| {
+        let names = names.clone();
+        async move { voter.inspect(&names).await }
+    })
+}
+
+/// Returns the holder on one server of the lock at `index` in the request.
+pub(super) fn holder_on(
+    answer: &Option<Result<States, BackendError>>,
+    index: usize,
+) -> Option<&Holder> {
+    answer.as_ref()?.as_ref().ok()?.get(index)?.as_ref().ok()?.holder()
 }
 
 impl Voter {
@@ -41,7 +54,7 @@ impl Voter {
 }
 
 /// Returns the state of the lock at `index` in the request.
-fn state(
+pub(super) fn state(
     name: &LockName,
     answers: &Answers<States>,
     index: usize,

@@ -31,13 +31,9 @@ pub(super) fn have_answered<T>(answers: &Answers<T>) -> bool {
     said(answers).count() >= majority(answers.len())
 }
 
-/// Returns the error of a request without the answers of a majority.
+/// Returns the error of a request without the answers of a majority (C15).
 pub(super) fn too_few<T>(answers: &Answers<T>) -> BackendError {
-    no_majority(answers, errors(answers).map(ToString::to_string).collect())
-}
-
-/// Returns the error of a request to which no majority agrees, for these reasons (C15).
-pub(super) fn no_majority<T>(answers: &Answers<T>, mut reasons: Vec<String>) -> BackendError {
+    let mut reasons: Vec<_> = errors(answers).map(ToString::to_string).collect();
     let (servers, needed) = (answers.len(), majority(answers.len()));
     let refuse_for_good = errors(answers).filter(|error| !error.is_transient()).count();
     let unknown = errors(answers).any(|error| error.outcome() == Outcome::Unknown);
@@ -106,7 +102,7 @@ pub(super) fn extension(
     }
 }
 
-/// Returns the servers that have lost a hold, while a majority has it.
+/// Returns the servers that lack a hold, while a majority has it. Servers that count for nobody are in neither.
 pub(super) fn forgetful<'a>(
     voters: &'a [Arc<Voter>],
     answers: &'a Answers<Vec<u8>>,

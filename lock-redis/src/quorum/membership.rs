@@ -19,6 +19,11 @@
 //! by then, an attempt that counts a vote of the lost run has all its votes. Later answers do not count, even if
 //! their client was paused meanwhile.
 //!
+//! *Renewals.* A server that is new or out counts neither as having a hold nor as lacking it. Its file may have holds
+//! that were evicted since, and that the server would extend with those that did not hear of the eviction.
+//!
+//! *Who admits.* Each client that asks for votes or renews, and the doctor.
+//!
 //! *Answers needed.* All other servers, or a majority of all voters. A majority that granted a hold shares a server
 //! with these, apart from the lost one.
 //!
@@ -31,7 +36,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::join_all;
+use futures_util::future::{BoxFuture, FutureExt, join_all};
 use tokio::time::sleep;
 
 use super::majority::{Answers, majority, said};
@@ -54,12 +59,28 @@ pub(super) async fn begin(voters: &[Arc<Voter>], told: &Answers<VoterReport>) {
     }
 }
 
+/// Returns the admissions of the servers that have said since the last call that they are new.
+pub(super) fn newcomers(
+    voters: &Arc<[Arc<Voter>]>,
+) -> impl Iterator<Item = BoxFuture<'static, ()>> {
+    let newcomers = voters.iter().filter(|voter| voter.takes_newness());
+    newcomers.filter_map(|voter| {
+        let alone = voter.begin_letting_in()?;
+        Some(let_in(voters.clone(), voter.clone(), alone).boxed())
+    })
+}
+
+/// Admits all servers that are new, and waits until that is done.
+pub(super) async fn let_all_in(voters: &Arc<[Arc<Voter>]>) {
+    let of_each = voters.iter().map(|voter| async move {
+        let alone = voter.letting_in().await;
+        let_in(voters.clone(), voter.clone(), alone).await;
+    });
+    join_all(of_each).await;
+}
+
 /// Admits one server when its time is over.
-pub(super) async fn let_in(
-    voters: Arc<[Arc<Voter>]>,
-    newcomer: Arc<Voter>,
-    _until_the_end: LettingIn,
-) {
+async fn let_in(voters: Arc<[Arc<Voter>]>, newcomer: Arc<Voter>, _until_the_end: LettingIn) {
     // The run is asked for first: the terms are not valid for a later run, which may have lost more.
     if let Ok(VoterReport { run, is_in: false, .. }) = newcomer.tell().await {
         sleep(by_any_clock(ANSWER_COUNTS_FOR)).await;
@@ -107,7 +128,8 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     fn voting(held: Duration, high: u64) -> Option<Result<VoterReport, BackendError>> {
-        Some(Ok(VoterReport { run: String::new(), is_in: true, was_in: true, held, high }))
+        let out = Duration::ZERO;
+        Some(Ok(VoterReport { run: String::new(), is_in: true, was_in: true, held, high, out }))
     }
 
     fn empty() -> Option<Result<VoterReport, BackendError>> {
@@ -117,6 +139,7 @@ mod tests {
             was_in: false,
             held: Duration::ZERO,
             high: 0,
+            out: Duration::ZERO,
         }))
     }
 

@@ -36,18 +36,22 @@
 //!   has a greater ballot.
 //! - **Candidates that split the votes** pause for a random time before they propose again.
 //! - **Renewals** count the servers that still have the hold; fewer than a majority is a loss. While a majority has
-//!   it, the others are asked for their votes again.
+//!   it, the others are asked for their votes again. Such a vote passes any counter, but not the end of the hold.
+//! - **An end** is a release or an eviction. Each server remembers the greatest ballot of a hold that ended there, so
+//!   that a late vote does not restore the hold.
 //! - **Waiters** are woken by the release: each server notifies its first waiter, and refuses new claims for 50 ms. A
 //!   woken waiter asks for votes like any other client, so no order is guaranteed.
-//! - **A server that restarted** stays out until no hold can exist that it may have granted before, and then grants
-//!   only greater ballots. Its own files are not trusted for that.
+//! - **A server that restarted** counts for nothing, for votes and for renewals, until no hold can exist that it may
+//!   have granted before, and then grants only greater ballots. Its own files are not trusted for that.
 //!
 //! There are only exclusive holds.
 
+mod absence;
 mod admin;
 mod backend;
 mod ballots;
 mod connect;
+mod eviction;
 mod fence;
 mod inspection;
 mod keys;
@@ -56,6 +60,7 @@ mod membership;
 mod restoring;
 mod round;
 mod scripts;
+mod standing;
 mod voter;
 mod votes;
 

@@ -1,10 +1,14 @@
-//! Restores holds on the servers that have lost them, while a majority has them. The client asks again for the same
-//! votes; a voter grants a ballot that it has not seen.
+//! Restores holds on the servers that have lost them, while a majority has them.
+//!
+//! The client asks these servers again for its votes. By then candidates have asked with greater ballots, and the floor
+//! of a server that was let in is greater than the ballots of all holds. So such a vote passes both. It is refused only
+//! if a hold with this ballot or a greater one has ended on that server (C11), or the key is not free. No vote that
+//! restores a hold is counted. The next renewal finds the hold there, within its own deadline.
 
 use std::sync::Arc;
 
 use lock_core::backend::{Claim, Renewal};
-use lock_core::{LockRequest, LockState};
+use lock_core::{Clock, LockRequest, LockState, SystemClock};
 
 use super::ballots::Ballots;
 use super::inspection::inspect_all;
@@ -28,11 +32,11 @@ pub(super) async fn restore(
     for (index, state) in lost.iter().zip(inspect_all(voters, names).await.unwrap_or_default()) {
         let renewal = &renewals[*index];
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };
-        let proposal = Proposal { claim, ballot: renewal.token, waiter: None };
+        let proposal = Proposal { claim, ballot: renewal.token, waiter: None, restores: true };
         for voter in majority::forgetful(voters, answers, *index) {
             // C11: no vote is restored after the release of the hold.
             if ballots.is_open(renewal.owner, renewal.token) {
-                let _ = voter.vote(&proposal).await;
+                let _ = voter.vote(&proposal, SystemClock.now()).await;
             }
         }
     }

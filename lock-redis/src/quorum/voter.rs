@@ -7,13 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
-use lock_core::{BackendError, Clock, FencingToken, LockName, OwnerId, SystemClock};
+use lock_core::{BackendError, Clock, FencingToken, LockName, Moment, OwnerId, SystemClock};
 use parking_lot::Mutex;
 use redis::{Client, ToRedisArgs, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
 use super::BACKEND;
+use super::absence::{self, Absence};
 use super::keys::{FLOOR, HELD, HIGH, OUT, RUN, of_lock};
 use super::scripts::{self, EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
 use super::votes::{self, Vote};
@@ -49,6 +50,8 @@ pub(super) struct Voter {
     pub(super) node: Arc<Node>,
     /// True if it did not answer the last request.
     is_silent: AtomicBool,
+    /// True if it has said since the last look at this that it is new.
+    is_new: AtomicBool,
     letting_in: Arc<OneTask>,
     owed: Mutex<VecDeque<Arc<GivingBack>>>,
     settling: OneTask,
@@ -67,6 +70,8 @@ pub(super) struct Proposal {
     pub(super) ballot: FencingToken,
     /// The waiter to wake if the lock is busy.
     pub(super) waiter: Option<WaiterHandle>,
+    /// True if a majority has the hold, and this voter lacks it.
+    pub(super) restores: bool,
 }
 
 /// The end of an attempt or of a hold, for a voter.
@@ -80,6 +85,8 @@ pub(super) struct GivingBack {
     pub(super) wakes: bool,
     /// True if a late request must find a mark.
     pub(super) marks: bool,
+    /// True if a hold ends, not only an attempt: no late vote restores it.
+    pub(super) ends: bool,
 }
 
 /// Facts that a voter reports.
@@ -95,6 +102,15 @@ pub(super) struct VoterReport {
     pub(super) held: Duration,
     /// Its greatest ballot.
     pub(super) high: u64,
+    /// Time for which it does not vote yet, since it was let in.
+    pub(super) out: Duration,
+}
+
+impl VoterReport {
+    /// Returns true if it votes.
+    pub(super) fn votes(&self) -> bool {
+        self.is_in && self.out.is_zero()
+    }
 }
 
 impl Voter {
@@ -108,15 +124,20 @@ impl Voter {
             server: Arc::new(Topology::One(node.clone())),
             node,
             is_silent: AtomicBool::new(false),
+            is_new: AtomicBool::new(false),
             letting_in: Arc::default(),
             owed: Mutex::default(),
             settling: OneTask::default(),
         }
     }
 
-    /// Asks for its vote.
-    pub(super) async fn vote(&self, proposal: &Proposal) -> Result<Vote, BackendError> {
-        let Proposal { claim, ballot, waiter } = proposal;
+    /// Asks for its vote, as one of those that were asked at this moment.
+    pub(super) async fn vote(
+        &self,
+        proposal: &Proposal,
+        asked: Moment,
+    ) -> Result<Vote, BackendError> {
+        let Proposal { claim, ballot, waiter, restores } = proposal;
         let (keys, owner) = (Keys::new(&claim.name), claim.owner.expose());
         let keys = [&of_lock(&keys, &owner)[..], &[RUN, OUT, HELD, HIGH, FLOOR]].concat();
         let channel =
@@ -124,19 +145,19 @@ impl Voter {
         let channel = channel.unwrap_or_default();
         let (ttl, label) = (claim.ttl.as_millis(), claim.label.as_str());
         let ask = self.run_in(&VOTE, &keys, |run| {
-            (run.to_owned(), &*owner, ballot.get(), ttl, label, &*channel)
+            (run.to_owned(), &*owner, ballot.get(), ttl, label, &*channel, u8::from(*restores))
         });
-        let (_, vote) = self.counted(ask).await?;
-        votes::read(vote)
+        let (_, vote) = self.counted(asked, ask).await?;
+        votes::read(self.present(vote)?)
     }
 
     /// Ends a claim on this server, as far as it exists here.
     pub(super) async fn give_back(&self, what: &GivingBack) -> Result<Release, BackendError> {
         let (keys, owner) = (Keys::new(&what.name), what.owner.expose());
         let ballot = what.ballot.map_or(0, FencingToken::get);
-        let args =
-            (&*owner, ballot, &*self.node.channel, u8::from(what.wakes), u8::from(what.marks));
-        let keys = of_lock(&keys, &owner);
+        let [wakes, marks, ends] = [what.wakes, what.marks, what.ends].map(u8::from);
+        let args = (&*owner, ballot, &*self.node.channel, wakes, marks, ends);
+        let keys = [&of_lock(&keys, &owner)[..], &[HIGH]].concat();
         let ask = self.server.run(&GIVE_BACK, &keys, args);
         reply::release(self.within_limit(ask).await?)
     }
@@ -200,14 +221,21 @@ impl Voter {
         }
     }
 
-    /// Extends the holds on this server; returns for each if it exists here.
-    pub(super) async fn extend(&self, renewals: &[Renewal]) -> Result<Vec<u8>, BackendError> {
+    /// Extends the holds on this server, as one of those that were asked at this moment; returns for each 1 if it
+    /// exists here.
+    pub(super) async fn extend(
+        &self,
+        renewals: &[Renewal],
+        asked: Moment,
+    ) -> Result<Vec<u8>, BackendError> {
         let locks: Vec<Keys<'_>> =
             renewals.iter().map(|renewal| Keys::new(&renewal.name)).collect();
-        let keys: Vec<_> = std::iter::once(HELD).chain(locks.iter().map(Keys::lock)).collect();
-        let asked = self.server.run(&EXTEND, &keys, holds_and_ttls(renewals));
-        let reply = self.counted(asked).await?;
-        let answers: Vec<u8> = reply::read(reply, "renewals")?;
+        let keys: Vec<_> =
+            [RUN, OUT, HELD].into_iter().chain(locks.iter().map(Keys::lock)).collect();
+        let holds = holds_and_ttls(renewals);
+        let ask = self.run_in(&EXTEND, &keys, |run| (holds.clone(), run.to_owned()));
+        let (_, reply) = self.counted(asked, ask).await?;
+        let answers: Vec<u8> = reply::read(self.present(reply)?, "renewals")?;
         match answers.len() == renewals.len() {
             true => Ok(answers),
             false => Err(unreadable("renewals")),
@@ -224,9 +252,10 @@ impl Voter {
         let ask = async {
             let keys = [RUN, OUT, HELD, HIGH, FLOOR];
             let (run, reply) = self.run_in(&TELL, &keys, |_| None::<u64>).await?;
-            let (let_in, held, high): (String, u64, u64) = reply::read(reply, "a voter")?;
+            let (let_in, held, high, out): (String, u64, u64, u64) = reply::read(reply, "a voter")?;
             let (is_in, was_in) = (let_in == run, !let_in.is_empty());
-            Ok(VoterReport { run, is_in, was_in, held: Duration::from_millis(held), high })
+            let [held, out] = [held, out].map(Duration::from_millis);
+            Ok(VoterReport { run, is_in, was_in, held, high, out })
         };
         self.within(limit, ask).await
     }
@@ -244,9 +273,28 @@ impl Voter {
         self.within_limit(ask).await.map(drop)
     }
 
+    /// Returns true if the server has said that it is new. The next call returns true if it says so again.
+    pub(super) fn takes_newness(&self) -> bool {
+        self.is_new.swap(false, Ordering::Relaxed)
+    }
+
     /// Returns the right to admit it, until it is dropped; `None` if another task has it.
     pub(super) fn begin_letting_in(&self) -> Option<LettingIn> {
         self.letting_in.clone().try_lock_owned().ok()
+    }
+
+    /// Waits for the right to admit it.
+    pub(super) async fn letting_in(&self) -> LettingIn {
+        self.letting_in.clone().lock_owned().await
+    }
+
+    /// Returns the answer of a server that counts. One that restarted neither has a hold nor lacks it.
+    fn present(&self, reply: Value) -> Result<Value, BackendError> {
+        let Some(absence) = absence::of(&reply) else { return Ok(reply) };
+        if absence == Absence::New {
+            self.is_new.store(true, Ordering::Relaxed);
+        }
+        Err(absence.error(&self.address))
     }
 
     /// Returns the server's fact `key` of INFO, if the server was reached.
@@ -262,15 +310,16 @@ impl Voter {
         self.within(VOTER_LIMIT, ask).await
     }
 
-    /// Does the same as [`within_limit`](Self::within_limit), for answers of which a majority makes a hold.
+    /// Does the same as [`within_limit`](Self::within_limit), for answers of which a majority makes a hold. `asked` is
+    /// the moment before the first server was asked.
     ///
-    /// P2, C6: a client that was paused, with its timers, finds old answers. The servers may have lost their data
-    /// since, and vote again.
+    /// P2, C6: a client that was paused, with its timers, finds old answers, or asks the next server late. The servers
+    /// may have lost their data since, and vote again.
     async fn counted<T>(
         &self,
+        asked: Moment,
         ask: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
-        let asked = SystemClock.now();
         let answer = self.within_limit(ask).await;
         match SystemClock.now().since(asked) <= ANSWER_COUNTS_FOR {
             true => answer,

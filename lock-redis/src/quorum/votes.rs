@@ -9,7 +9,7 @@ use lock_core::{BackendError, Contention, FencingToken};
 use redis::Value;
 
 use super::BACKEND;
-use super::majority::{Answers, majority, no_majority, pending, said};
+use super::majority::{Answers, majority, pending, said, too_few};
 use crate::protocol::error::unreadable;
 use crate::protocol::holders::holders;
 use crate::protocol::reply;
@@ -23,10 +23,6 @@ pub(super) enum Vote {
     Stale(u64),
     /// Another holds it there.
     Busy(Foreign),
-    /// The server restarted, and votes again after this span.
-    Out(Duration),
-    /// The server restarted, or lost its data, and was not let in yet.
-    New,
     /// The voter answers that no retry will help.
     Refused(BackendError),
 }
@@ -57,7 +53,6 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
     const WHAT: &str = "a vote";
     let parts: Vec<Vec<u8>> = reply::read(reply, WHAT)?;
     let number = |part: &Vec<u8>| -> Option<i64> { str::from_utf8(part).ok()?.parse().ok() };
-    let span = |part| Some(Duration::from_millis(number(part)?.max(0).unsigned_abs()));
     let vote = || match (parts.first()?.as_slice(), parts.get(1..)?) {
         (b"granted", [token]) => Some(Vote::Granted(str::from_utf8(token).ok()?.parse().ok()?)),
         (b"stale", [counter]) => Some(Vote::Stale(number(counter)?.try_into().ok()?)),
@@ -65,8 +60,6 @@ pub(super) fn read(reply: Value) -> Result<Vote, BackendError> {
             let left = u64::try_from(number(left)?).ok().map(Duration::from_millis);
             Some(Vote::Busy(Foreign { value: value.clone(), left }))
         }
-        (b"out", [left]) => Some(Vote::Out(span(left)?)),
-        (b"new", []) => Some(Vote::New),
         // C19, C49: the answer of one voter is enough.
         (b"withdrawn", []) => Some(Vote::Refused(BackendError::withdrawn(BACKEND))),
         (b"no lock", [kind]) => {
@@ -102,7 +95,7 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
     }
     let voters = voters(answers);
     if voters < majority {
-        return Verdict::NoMajority(too_few_vote(answers));
+        return Verdict::NoMajority(too_few(answers));
     }
     // Missing votes may belong to another. But a candidate with votes does not wait for that other: if neither has a
     // majority, nobody wakes the two.
@@ -118,9 +111,7 @@ pub(super) fn verdict(answers: &Answers<Vote>) -> Verdict {
 
 /// Returns the number of voters that have voted.
 fn voters(answers: &Answers<Vote>) -> usize {
-    said(answers)
-        .filter(|vote| !matches!(vote, Vote::Out(_) | Vote::New | Vote::Refused(_)))
-        .count()
+    said(answers).filter(|vote| !matches!(vote, Vote::Refused(_))).count()
 }
 
 fn counter(vote: &Vote) -> Option<u64> {
@@ -187,17 +178,6 @@ fn refusal(answers: &Answers<Vote>) -> Option<BackendError> {
     })
 }
 
-/// Returns the error of too few votes, with each voter's reason.
-fn too_few_vote(answers: &Answers<Vote>) -> BackendError {
-    let reasons = answers.iter().flatten().filter_map(|answer| match answer {
-        Ok(Vote::Out(left)) => Some(format!("a restarted server stays out for {left:.1?} more")),
-        Ok(Vote::New) => Some("a new or restarted server is not admitted yet".to_owned()),
-        Ok(_) => None,
-        Err(error) => Some(error.to_string()),
-    });
-    no_majority(answers, reasons.collect())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +233,7 @@ mod tests {
     /// Any reply is a vote, or is refused by a typed error.
     #[test]
     fn fuzz_votes() {
-        const WORDS: [&str; 6] = ["granted", "stale", "busy", "out", "new", "no lock"];
+        const WORDS: [&str; 4] = ["granted", "stale", "busy", "no lock"];
         lock_fuzz::check(|(choice, parts): &(u8, lock_fuzz::Parts)| {
             let word = WORDS[usize::from(*choice) % WORDS.len()];
             let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());

@@ -1,10 +1,7 @@
--- KEYS: lock, waiting, next   ARGV: first 8 digits of the owner, or '' for any owner
--- -> {value, ms left or -1, now in µs, ''} of the hold that it ended; nil if there was none. No tokens are reserved.
+-- KEYS: lock, waiting, next   ARGV: the value of a foreign client's key
+-- -> 1 if this ended that hold, 0 if the key has changed
 local lock, waiting, next = unpack(KEYS)
-local value, found = read(lock)
-if found then return not_a_lock(found) end
-if not value or string.sub(value, 1, #ARGV[1]) ~= ARGV[1] then return nil end
-local left, time = redis.call('PTTL', lock), redis.call('TIME')
+if read(lock) ~= ARGV[1] then return 0 end
 redis.call('DEL', lock)
 raise(pcall(wake, waiting, next))
-return { value, left, integer(time[1] * 1000000 + time[2]), '' }
+return 1

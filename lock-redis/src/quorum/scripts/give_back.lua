@@ -1,8 +1,9 @@
--- KEYS: lock, fence, waiting, next, withdrawn
--- ARGV: owner, the last ballot of its claim or '0', channel or '', '1' to wake the next waiter, '1' to leave a mark
+-- KEYS: lock, fence, waiting, next, withdrawn; of the voter: high
+-- ARGV: owner, the last ballot of its claim or '0', channel or '', '1' to wake the next waiter, '1' to leave a mark,
+-- '1' if a hold ends, not only an attempt
 -- -> 1 if this ended the owner's hold here, 0 if the owner did not hold the lock here
-local lock, fence, waiting, next, withdrawn = unpack(KEYS)
-local owner, ballot, channel, wakes, marks = unpack(ARGV)
+local lock, fence, waiting, next, withdrawn, high = unpack(KEYS)
+local owner, ballot, channel, wakes, marks, ends = unpack(ARGV)
 local value = read(lock)
 local token = value and string.sub(value, 1, 33) == owner .. ':' and string.match(value, '^%x+:(%d+):')
 -- The end of a failed attempt may arrive after a later attempt of the same claim was granted.
@@ -10,8 +11,16 @@ local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
 -- Writes that a server out of memory allows come first; then it also allows the rest.
 if held then redis.call('DEL', lock) end
 local left, problem = pcall(redis.call, 'ZREM', waiting, owner .. ':' .. channel)
--- C19: a later request for a vote on this ballot is stale, and so is a late one.
-lift(fence, ballot)
+local last = tonumber(held and ballot == '0' and token or ballot)
+local counter, ended = ballots_at(fence)
+if last > 0 and not is_far_ahead(last, counter, redis.call('TIME')) then
+  -- C19: a later request for a vote on this ballot is stale, and so is a late one. C11: a late one that restores the
+  -- hold is stale only by the number of what ended. Failed attempts do not raise that, since their ballots are
+  -- greater than that of the hold.
+  local of_ends = ends == '1' and math.max(ended, last) or ended
+  if last > counter or of_ends > ended then set_counter(fence, math.max(counter, last), of_ends) end
+  if ends == '1' then raise_high(high, last) end
+end
 if marks == '1' then redis.call('SET', withdrawn, '', 'PX', '@withdrawn_ms@') end
 if wakes == '1' and (held or redis.call('GET', next) == owner) then raise(pcall(wake, waiting, next)) end
 raise(left, problem)

@@ -1,13 +1,15 @@
 -- KEYS: lock, fence, waiting, next, withdrawn; of the voter: run, out, held, high, floor
--- ARGV: the server's current run, owner, ballot, TTL in ms, label, channel of a waiter or ''
+-- ARGV: the server's current run, owner, ballot, TTL in ms, label, channel of a waiter or '', '1' to restore a hold
+-- that a majority has
 -- -> {'granted', token}; {'stale', counter}; {'busy', value, ms left or -1}; {'out', ms left}; {'new'};
 -- {'withdrawn'}; {'no lock', type of the key}
 local lock, fence, waiting, next, withdrawn, run, out, held, high, floor = unpack(KEYS)
-local this_run, owner, ballot, ttl_ms, label, channel = unpack(ARGV)
+local this_run, owner, ballot, ttl_ms, label, channel, restores = unpack(ARGV)
 -- A server that restarted or lost its data does not vote until it is let in, and its time out is over.
-if redis.call('GET', run) ~= this_run then return { 'new' } end
-if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
-  if redis.call('EXISTS', out) == 1 then return { 'out', integer(redis.call('PTTL', out)) } end
+local absent = absence(run, out, this_run)
+if absent then return absent end
+local proposed = tonumber(ballot)
+if redis.call('EXISTS', lock, next, withdrawn) > 0 then
   -- C19: a request that arrives after its withdrawal is refused.
   if redis.call('EXISTS', withdrawn) == 1 then return { 'withdrawn' } end
   local value, found = read(lock)
@@ -21,8 +23,8 @@ if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
     return { 'granted', ballot }
   end
   -- S3: a vote for an earlier attempt of the owner does not count: it may be given back at any time. A greater
-  -- ballot replaces it.
-  if own then value = false end
+  -- ballot replaces it, but no hold is restored in place of a later attempt.
+  if own and (restores ~= '1' or tonumber(own) < proposed) then value = false end
   local woken = redis.call('GET', next)
   if value or (woken and woken ~= owner) then
     if channel ~= '' then
@@ -33,15 +35,18 @@ if redis.call('EXISTS', lock, next, withdrawn, out) > 0 then
     return { 'busy', value or woken, integer(redis.call('PTTL', value and lock or next)) }
   end
 end
--- C22: a voter only grants ballots that grow.
-local counter = math.max(number_at(fence), number_at(floor))
-if tonumber(ballot) <= counter then return { 'stale', integer(counter) } end
+local counter, ended = ballots_at(fence)
+local least = math.max(counter, (ballots_at(floor)))
+-- C22: a voter only grants ballots that grow. A hold that a majority has is no new grant: candidates have raised the
+-- counter above its ballot since, and others the floor. C11: what ended here is not restored.
+local last = restores == '1' and ended or least
+if proposed <= last then return { 'stale', integer(least) } end
 local time = redis.call('TIME')
-if is_far_ahead(ballot, counter, time) then
+if is_far_ahead(proposed, least, time) then
   return { err = 'CLOCK the ballot is more than a day ahead of the clock of this server' }
 end
-redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
-if number_at(high) < tonumber(ballot) then redis.call('SET', high, ballot) end
+set_counter(fence, math.max(counter, proposed), ended)
+raise_high(high, proposed)
 outlast(held, ttl_ms)
 redis.call('DEL', next)
 if channel ~= '' then redis.call('ZREM', waiting, owner .. ':' .. channel) end

@@ -3,26 +3,36 @@
 -- A call without keys only loads the program into the server.
 if #KEYS == 0 then return end
 
--- Returns the number in a key; 0 if it is missing.
-local function number_at(key)
-  local text = redis.call('GET', key)
-  if text and not string.match(text, '^%d+$') then
-    error('COUNTER the key ' .. key .. ' holds no ballot', 0)
-  end
-  return tonumber(text or '0')
+-- Returns the ballot in a key, and the greatest ballot of a hold that ended here; 0 for each that is missing. A
+-- lock's counter is `ballot`, and `ballot:ended` once a hold has ended here. All other keys have one ballot.
+local function ballots_at(key)
+  local ballot, ended = string.match(redis.call('GET', key) or '0', '^(%d+):?(%d*)$')
+  if not ballot then error('COUNTER the key ' .. key .. ' holds no ballot', 0) end
+  return tonumber(ballot), tonumber(ended) or 0
+end
+
+-- Writes a lock's counter, and the greatest ballot of a hold that ended here.
+local function set_counter(fence, counter, ended)
+  local text = integer(counter)
+  if ended > 0 then text = text .. ':' .. integer(ended) end
+  redis.call('SET', fence, text, 'PX', '@counter_ms@')
 end
 
 -- Returns true if a ballot comes from a clock that is far off: no ballot could exceed it for years.
 local function is_far_ahead(ballot, counter, time)
-  return tonumber(ballot) > math.max(counter, time[1] * 1000000) + @day_us@
+  return ballot > math.max(counter, time[1] * 1000000) + @day_us@
 end
 
--- Raises a lock's counter, which never falls.
-local function lift(fence, ballot)
-  local counter = number_at(fence)
-  if counter < tonumber(ballot) and not is_far_ahead(ballot, counter, redis.call('TIME')) then
-    redis.call('SET', fence, ballot, 'PX', '@counter_ms@')
-  end
+-- Raises the server's greatest ballot, which never falls.
+local function raise_high(high, ballot)
+  if ballots_at(high) < ballot then redis.call('SET', high, integer(ballot)) end
+end
+
+-- Returns the answer of a server that counts for nobody: this run of it was not let in, or its time out is not over.
+local function absence(run, out, this_run)
+  if redis.call('GET', run) ~= this_run then return { 'new' } end
+  local left = redis.call('PTTL', out)
+  if left ~= -2 then return { 'out', integer(left) } end
 end
 
 -- Extends the voter's key that outlasts each of its holds. It lasts a quarter longer, to be written seldom.
