@@ -29,7 +29,6 @@ pub(crate) struct Node {
     /// Holder of the lock on this node.
     pub(crate) key: Option<Asker>,
     pub(crate) counter: u8,
-    pub(crate) is_out: bool,
     pub(crate) inbox: Inbox,
     /// Clients that count this node's vote, and clients that count its write.
     pub(crate) counted: [bool; CLIENTS],
@@ -64,7 +63,6 @@ pub(crate) struct State {
     pub(crate) clients: [Client; CLIENTS],
     /// The greatest token granted.
     pub(crate) granted: u8,
-    pub(crate) restarted: bool,
 }
 
 pub(crate) fn propose(state: &State, client: usize, ballot: u8) -> State {
