@@ -77,7 +77,8 @@
 //! Connecting makes it if it is missing and the user may: schema `leasehold`, table `locks` and its companions.
 //! Otherwise run the script of [`PostgresOptions::schema_sql`] as the owner of the schema, and grant the users of
 //! locks `USAGE` on the schema and `EXECUTE` on its functions. The functions work with the rights of their owner,
-//! and with their own `search_path`, so that they call no object that others create.
+//! and with their own `search_path`, so that they call no object that others create. A client refuses a schema of an
+//! owner that it does not trust ([`PostgresOptions::owner`]).
 //!
 //! Postgres 13 or newer; an older server is refused. Tested with 15.
 #![cfg_attr(docsrs, feature(doc_cfg))]

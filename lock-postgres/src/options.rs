@@ -33,6 +33,7 @@ pub struct PostgresOptions {
     target: Target,
     schema: String,
     table: String,
+    owner: Option<String>,
     pub(crate) connections: usize,
     pub(crate) clock: ClockLimit,
     ends: Ends,
@@ -57,7 +58,7 @@ impl PostgresOptions {
     /// `postgres://[user[:password]@]host[:port][/database][?parameter=value&…]`.
     ///
     /// The URL may have the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …) and
-    /// three of our own: `lock_schema`, `lock_table` and `ends_with=connection`
+    /// four of our own: `lock_schema`, `lock_table`, `lock_owner` and `ends_with=connection`
     /// ([`ends_with_connection`](Self::ends_with_connection)). Two parameters of libpq are accepted and change
     /// nothing: `channel_binding` as `prefer` or `disable`, and `target_session_attrs` as `any`, `read-write` or
     /// `primary`. Any other parameter is refused, and so are several hosts. Sessions are called `leasehold`
@@ -79,6 +80,7 @@ impl PostgresOptions {
             target,
             schema: SCHEMA.to_owned(),
             table: TABLE.to_owned(),
+            owner: None,
             connections: CONNECTIONS,
             clock: ClockLimit::ADay,
             ends: Ends::ByTtl,
@@ -96,6 +98,15 @@ impl PostgresOptions {
     /// in `_queue`, `_withdrawn`, `_fences`, `_grants`, `_holders`, `_holds` or `_runs`.
     pub fn table(self, table: impl Into<String>) -> Self {
         Self { table: table.into(), ..self }
+    }
+
+    /// Trusts a schema whose owner is this role (`lock_owner` in the URL).
+    ///
+    /// The functions of the schema work with the rights of their owner, who can also replace them. So a client refuses a
+    /// schema of an owner that it does not trust: somebody else may have made it first. Trusted are superusers, the role
+    /// that connects, this role and, unless a superuser connects, the owner of the database.
+    pub fn owner(self, role: impl Into<String>) -> Self {
+        Self { owner: Some(role.into()), ..self }
     }
 
     /// Sets the most connections that requests use at a time; default 8, at least 1. Connections are opened on
@@ -139,13 +150,14 @@ impl PostgresOptions {
     /// Reads the URL and checks the names.
     pub(crate) fn read(&self) -> Result<Settings, LockError> {
         let (mut schema, mut table) = (self.schema.clone(), self.table.clone());
-        let mut ends = self.ends;
+        let (mut owner, mut ends) = (self.owner.clone(), self.ends);
         let server = match &self.target {
             Target::Settings(settings) => (**settings).clone(),
             Target::Url(url) => {
                 let mut parameters = UrlParameters::of(url);
                 schema = parameters.take("lock_schema").unwrap_or(schema);
                 table = parameters.take("lock_table").unwrap_or(table);
+                owner = parameters.take("lock_owner").or(owner);
                 for (name, good, reason) in OF_LIBPQ {
                     if parameters.take(name).is_some_and(|value| !good.contains(&&*value)) {
                         return Err(unusable(reason));
@@ -161,7 +173,7 @@ impl PostgresOptions {
                 parameters.url().parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
             }
         };
-        let names = TableNames::new(&schema, &table)?;
+        let names = TableNames::new(&schema, &table)?.owned_by(owner.as_deref());
         if server.get_host().contains(',') {
             return Err(unusable(SEVERAL_HOSTS));
         }

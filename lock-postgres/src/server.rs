@@ -105,11 +105,13 @@ impl Server {
     /// Makes the schema if it is missing.
     async fn ensure_schema(&self, end: Instant) -> Result<(), LockError> {
         let looking = async { self.found().await.map_err(not_connected) };
-        let found = by(end, "looking for the schema of the locks", looking).await?;
-        match found.is_ours()? {
-            true => found.refuse_what_is_not_whole(),
-            false => by(end, MAKING, self.make_schema(Made::UnlessThere)).await,
+        let found = by(end, LOOKING, looking).await?;
+        if found.is_usable()? {
+            return Ok(());
         }
+        by(end, MAKING, self.make_schema(Made::UnlessThere)).await?;
+        let looking = async { self.found().await.map_err(not_connected) };
+        by(end, LOOKING, looking).await?.is_usable().map(drop)
     }
 
     /// Reads the state of the schema, and the rights of the user.
@@ -151,7 +153,7 @@ impl Server {
         // do.
         if made == Made::UnlessThere {
             let found = self.read_found(&run(Found::question(&self.names)).await?);
-            if found.map_err(not_made)?.is_ours()? {
+            if found.map_err(not_made)?.is_usable()? {
                 return Ok(());
             }
         }
@@ -243,6 +245,7 @@ enum Made {
 }
 
 const MAKING: &str = "making the schema of the locks";
+const LOOKING: &str = "looking for the schema of the locks";
 
 /// Deadline of an attempt to connect that begins now.
 fn end_of_connecting() -> Instant {
@@ -264,9 +267,10 @@ async fn by<T>(
 fn not_made(failure: RequestError) -> LockError {
     match code_of(&failure).as_deref() {
         Some("25006") => refused(format!("the schema of the locks is to be made, and {READ_ONLY}")),
-        Some("42501") => refused(
-            "the schema of the locks is missing or of an older format, and this user cannot make it here: run the output of `leasehold schema postgres`, as its owner",
-        ),
+        Some("42501") => refused(format!(
+            "the schema of the locks is missing or of an older format, and this user cannot make it here ({}): run the output of `leasehold schema postgres`, as its owner",
+            message_of(&failure)
+        )),
         Some(NOT_OURS) => refused(message_of(&failure)),
         // From a pooler that gives each statement another session.
         Some("08P01") => refused(format!(

@@ -162,7 +162,7 @@ impl Argument {
     }
 }
 
-fn text_literal(text: &str) -> String {
+pub(crate) fn text_literal(text: &str) -> String {
     // C2: no character of a text can end the literal.
     let digits = hex::encode(text);
     format!("pg_catalog.convert_from(pg_catalog.decode('{digits}','hex'),'UTF8')")

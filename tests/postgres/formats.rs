@@ -6,7 +6,7 @@ use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use lock_testkit::PostgresServer;
 
 use crate::rights::script;
-use crate::support::{client, fresh_name, refusal, turn, works};
+use crate::support::{MINUTE, client, fresh_name, held, refusal, released, turn, works};
 
 /// Marks a schema as one of another format.
 fn mark(server: &PostgresServer, format: &str) {
@@ -21,7 +21,7 @@ fn mark(server: &PostgresServer, format: &str) {
 async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
     let server = PostgresServer::start().await;
     let lock = PostgresBackend::connect(&server.url()).await.expect("a connection");
-    for (later, named) in [("2", "format 2"), ("2 + 0", "format unknown")] {
+    for (later, named) in [("2 + 0", "format unknown"), ("3", "format 3")] {
         mark(&server, later);
         let text = refusal(&server.url()).await;
         assert!(text.contains(named) && text.contains("knows format 1"), "{text}");
@@ -29,10 +29,34 @@ async fn p2_a_schema_of_a_later_format_is_refused_and_left_alone() {
     }
     // The owner's script does not bring it back to our format either.
     let said = server.try_psql(&script(&server)).expect_err("a later format");
-    assert!(said.contains("format 2") && said.contains("format 1"), "{said}");
+    assert!(said.contains("format 3") && said.contains("format 1"), "{said}");
     let Err(LockError::Backend { source, .. }) = lock.migrate().await else { panic!("migrated") };
-    assert!(source.to_string().contains("format 2"), "{source}");
-    assert_eq!(server.psql("SELECT leasehold.locks_format()"), "2");
+    assert!(source.to_string().contains("format 3"), "{source}");
+    assert_eq!(
+        server.psql("SELECT prosrc FROM pg_proc WHERE proname = 'locks_format'"),
+        "SELECT 3"
+    );
+}
+
+/// P2: the next format keeps the routines of the former one as they are. So clients at work go on, and others still
+/// connect. Without one of the routines the schema is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn p2_the_next_format_serves_clients_of_the_former_one() {
+    let server = PostgresServer::start().await;
+    let running = client(&server.url()).await;
+    let guard = held(&running, &fresh_name()).await;
+    server.psql("ALTER TABLE leasehold.locks_grants ADD more bigint NOT NULL DEFAULT 0");
+    mark(&server, "2");
+    guard.extend(MINUTE).await.expect("still held");
+    works(&client(&server.url()).await).await;
+    released(guard).await;
+    assert_eq!(
+        server.psql("SELECT prosrc FROM pg_proc WHERE proname = 'locks_format'"),
+        "SELECT 2"
+    );
+    server.psql("DROP FUNCTION leasehold.locks_v1_forget");
+    let text = refusal(&server.url()).await;
+    assert!(text.contains("format 2") && text.contains("newer version of leasehold"), "{text}");
 }
 
 /// A user with the rights upgrades a schema of an earlier format; for other users the error names the remedy.
@@ -69,7 +93,7 @@ async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
         let seen = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
         assert_eq!(seen.health, Health::Risk, "{change}: {seen}");
         for text in [seen.to_string(), refusal(&server.url()).await] {
-            let is_named = text.contains(&format!("made it: {routine}"));
+            let is_named = text.contains(&format!("makes it: {routine}"));
             assert!(is_named && text.contains("leasehold schema postgres"), "{text}");
         }
         server.psql(&script(&server));

@@ -23,6 +23,7 @@ mod since;
 mod standby;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
+mod squatters;
 mod support;
 mod synchronous;
 mod together;

@@ -1,86 +1,140 @@
-//! State of the database when a client connects: the format of the schema, its routines, and the rights of the
-//! user.
+//! State of the database when a client connects: the owners of the schema, its format, its routines, and the rights
+//! of the user.
 
 use lock_core::LockError;
 use sqlx::postgres::PgRow;
 use sqlx::{Error, Row};
 
-use super::{DIGEST, FORMAT, TableNames};
+use super::{FORMAT, TableNames, routines, script, trust};
 use crate::error::refused;
+use crate::sql::text_literal;
 
 /// The schema of the locks, as the catalog shows it.
 pub(crate) struct Found {
+    /// Roles that own something of the schema, and are not trusted.
+    strangers: Vec<String>,
+    /// Facts for which the schema cannot be trusted: what strangers own, and what leasehold does not make.
+    seen: Vec<String>,
     /// Body of the function that returns the format; `None` if the schema is missing or incomplete.
     format: Option<String>,
     /// The routines, each with its digest.
     routines: Vec<String>,
     /// Routines that clients call and this user may not call.
     missing: Vec<String>,
+    /// True unless the user lacks the right to use the schema.
+    may_use: bool,
     user: String,
-    schema: String,
-    /// Start of the routines' names.
-    prefix: String,
+    names: TableNames,
 }
 
 impl Found {
-    /// Returns the question, whose answer is one row. Clients call functions that work with the rights of their
-    /// owner, and procedures.
+    /// Returns the question, whose answer is one row, and which calls no routine of the schema. Clients call functions
+    /// that work with the rights of their owner, and procedures.
+    ///
+    /// All superusers are trusted, the connecting role, and the role of the option `owner`. A role that is no
+    /// superuser also trusts the owner of the database. To be a member of a role is no trust: up to Postgres 14 each
+    /// role can grant itself to others.
     pub(crate) fn question(names: &TableNames) -> String {
-        let (schema, prefix) = (&names.schema, prefix(names));
-        let ours = format!(
-            "FROM pg_catalog.pg_proc p WHERE p.pronamespace = to_regnamespace('\"{schema}\"') \
-             AND starts_with(p.proname, '{prefix}')"
+        let named = names.owner.as_deref().map_or("NULL".to_owned(), text_literal);
+        let trusted = format!(
+            "o.owner IN (10, me.session, \
+             coalesce((SELECT r.owner FROM role r WHERE r.name = {named}), 10)) \
+             OR me.session <> 10 AND o.owner IN (me.maker, me.of_database)"
         );
+        let (trust, digest, prefix) = (trust(names, &trusted), routines::DIGEST, prefix(names));
         format!(
-            "SELECT (SELECT p.prosrc FROM pg_catalog.pg_proc p WHERE p.oid = to_regproc('{}')), \
-             ARRAY(SELECT p.proname || ':' || {DIGEST} {ours}), \
-             ARRAY(SELECT p.proname::text {ours} AND (p.prosecdef OR p.prokind = 'p') \
-             AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1), quote_ident(current_user)",
-            names.format()
+            "{trust} SELECT f.strangers, f.seen, \
+             (SELECT p.prosrc FROM routine p WHERE p.proname = '{table}_format' LIMIT 1), \
+             ARRAY(SELECT p.proname || ':' || {digest} FROM routine p JOIN pg_language l ON l.oid = p.prolang), \
+             ARRAY(SELECT p.proname::text FROM routine p WHERE starts_with(p.proname::text, '{prefix}') \
+             AND (p.prosecdef OR p.prokind = 'p') AND NOT has_function_privilege(p.oid, 'EXECUTE') ORDER BY 1), \
+             NOT EXISTS (SELECT FROM place n WHERE NOT has_schema_privilege(n.oid, 'USAGE')), \
+             quote_ident(current_user) FROM found f",
+            table = names.table
         )
     }
 
     pub(crate) fn read(names: &TableNames, row: &PgRow) -> Result<Self, Error> {
         Ok(Self {
-            format: row.try_get(0)?,
-            routines: row.try_get(1)?,
-            missing: row.try_get(2)?,
-            user: row.try_get(3)?,
-            schema: names.schema.to_string(),
-            prefix: prefix(names),
+            strangers: row.try_get(0)?,
+            seen: row.try_get(1)?,
+            format: row.try_get(2)?,
+            routines: row.try_get(3)?,
+            missing: row.try_get(4)?,
+            may_use: row.try_get(5)?,
+            user: row.try_get(6)?,
+            names: names.clone(),
         })
     }
 
-    /// Returns true if the schema has this version's format, and false if it must be made or changed.
+    /// Returns true if the schema can be used as it is, and false if it must be made or changed.
     ///
     /// # Errors
-    /// An unknown format is refused.
-    pub(crate) fn is_ours(&self) -> Result<bool, LockError> {
+    /// Refuses a schema that cannot be trusted, an unknown format, changed routines, and a user who may acquire but not
+    /// extend or release: each lock would stay held for its TTL.
+    pub(crate) fn is_usable(&self) -> Result<bool, LockError> {
+        if let Some((seen, remedy)) = self.distrust() {
+            return Err(refused(format!("{seen}: {remedy}")));
+        }
+        if !self.may_use {
+            let (user, schema) = (&self.user, &self.names.schema);
+            let grant = self.grant();
+            return Err(refused(format!(
+                "the user {user} may not use the schema {schema}: {grant}"
+            )));
+        }
         let Some(body) = &self.format else { return Ok(false) };
-        let format = body.split("/*").next().unwrap_or_default();
-        match format.trim_start_matches("SELECT ").trim().parse::<i64>() {
-            Ok(format) if format <= FORMAT => Ok(format == FORMAT),
+        let changed = self.changed();
+        match body.trim_start_matches("SELECT ").parse::<i64>() {
+            Ok(format) if format < FORMAT => return Ok(false),
+            Ok(FORMAT) => {}
+            // P2: the next format keeps the routines of this one as they are, and with them the locks.
+            Ok(format) if format == FORMAT + 1 && changed.is_none() => {}
             found => {
                 let found = found.map_or_else(|_| "unknown".to_owned(), |found| found.to_string());
-                Err(refused(format!(
+                return Err(refused(format!(
                     "the schema of the locks is of format {found}, and this client knows format \
                      {FORMAT}: use a newer version of leasehold, or another `lock_schema`"
-                )))
+                )));
             }
         }
+        if let Some(seen) = changed {
+            return Err(refused(format!("{seen}: {RUN_THE_SCRIPT}")));
+        }
+        self.refuse_who_cannot_give_back().map(|()| true)
+    }
+
+    /// Returns the reason why the schema cannot be trusted, and the remedy.
+    pub(crate) fn distrust(&self) -> Option<(String, String)> {
+        let schema = &self.names.schema;
+        if self.seen.is_empty() {
+            return None;
+        }
+        let seen =
+            format!("the schema {schema} cannot be trusted with locks: {}", self.seen.join("; "));
+        let drop = format!("DROP SCHEMA {schema} CASCADE, and {RUN_THE_SCRIPT}");
+        let remedy = match self.strangers.first() {
+            Some(stranger) => {
+                format!(
+                    "if {stranger} is to own it, add `lock_owner={stranger}` to the URL; else {drop}"
+                )
+            }
+            None => format!("undo that as its owner; or {drop}"),
+        };
+        Some((seen, remedy))
     }
 
     /// Returns the routines that are missing or changed since the script made them.
     pub(crate) fn changed(&self) -> Option<String> {
-        let made = self.format.iter().flat_map(|body| body.split_whitespace());
-        let made = made.filter_map(|made| Some((made, made.split_once(':')?.0)));
-        let changed: Vec<_> = made
-            .filter(|(made, _)| !self.routines.iter().any(|routine| routine == made))
-            .map(|(_, routine)| routine)
+        let (script, prefix) = (script(&self.names), prefix(&self.names));
+        let ours = routines::of(&script).filter(|routine| routine.name.starts_with(&prefix));
+        let changed: Vec<_> = ours
+            .filter(|routine| !self.routines.contains(&routine.named_digest()))
+            .map(|routine| routine.name)
             .collect();
         let changed = changed.join(", ");
         (!changed.is_empty())
-            .then(|| format!("missing, or not as the script of the schema made it: {changed}"))
+            .then(|| format!("missing, or not as the script of this version makes it: {changed}"))
     }
 
     /// Returns the missing rights, and the statement that grants them.
@@ -88,22 +142,22 @@ impl Found {
         if self.missing.is_empty() {
             return None;
         }
-        let (user, schema) = (&self.user, &self.schema);
-        let seen = format!("the user {user} may not call {}", self.missing.join(", "));
-        let remedy = format!(
-            "GRANT USAGE ON SCHEMA {schema} TO {user}; \
-             GRANT EXECUTE ON ALL ROUTINES IN SCHEMA {schema} TO {user}"
-        );
-        Some((seen, remedy))
+        let seen = format!("the user {} may not call {}", self.user, self.missing.join(", "));
+        Some((seen, self.grant()))
     }
 
-    /// Refuses changed routines. Refuses a user who may acquire but not extend or release: each lock would stay
-    /// held for its TTL.
-    pub(crate) fn refuse_what_is_not_whole(&self) -> Result<(), LockError> {
-        if let Some(seen) = self.changed() {
-            return Err(refused(format!("{seen}: {RUN_THE_SCRIPT}")));
-        }
-        let lacks = |routine: &&str| self.missing.contains(&format!("{}{routine}", self.prefix));
+    /// Returns the statements that let the user in.
+    fn grant(&self) -> String {
+        let (user, schema) = (&self.user, &self.names.schema);
+        format!(
+            "GRANT USAGE ON SCHEMA {schema} TO {user}; \
+             GRANT EXECUTE ON ALL ROUTINES IN SCHEMA {schema} TO {user}"
+        )
+    }
+
+    fn refuse_who_cannot_give_back(&self) -> Result<(), LockError> {
+        let prefix = prefix(&self.names);
+        let lacks = |routine: &&str| self.missing.contains(&format!("{prefix}{routine}"));
         if lacks(&"acquire") || !GIVE_BACK.iter().any(lacks) {
             return Ok(());
         }

@@ -17,6 +17,8 @@ const COMPANIONS: [&str; 7] =
 pub(crate) struct TableNames {
     pub(super) schema: Arc<str>,
     pub(super) table: Arc<str>,
+    /// Role that may own the objects, beside those that are trusted anyway.
+    pub(super) owner: Option<Arc<str>>,
 }
 
 impl TableNames {
@@ -28,17 +30,17 @@ impl TableNames {
                 format!("`lock_table` ends in `{companion}`: so do tables that go with another");
             return Err(LockError::Config { message });
         }
-        Ok(Self { schema: schema.into(), table: table.into() })
+        Ok(Self { schema: schema.into(), table: table.into(), owner: None })
+    }
+
+    /// Trusts objects of this role too.
+    pub(crate) fn owned_by(self, owner: Option<&str>) -> Self {
+        Self { owner: owner.map(Into::into), ..self }
     }
 
     /// Returns the name of a function of the schema, quoted for SQL.
     pub(crate) fn function(&self, name: &str) -> String {
         format!("\"{}\".\"{}_v1_{name}\"", self.schema, self.table)
-    }
-
-    /// Returns the name of the function that returns the format, quoted for SQL.
-    pub(crate) fn format(&self) -> String {
-        format!("\"{}\".\"{}_format\"", self.schema, self.table)
     }
 }
 

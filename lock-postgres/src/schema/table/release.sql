@@ -49,7 +49,8 @@ BEGIN
         AND extract(epoch FROM clock_timestamp()) * 1000000 <= clock_limit
     THEN
         SELECT * INTO turn
-            FROM "@schema@"."@table@_v1_hand_over"(lock_name, held, NULL, NULL, clock_limit);
+            FROM "@schema@"."@table@_v1_hand_over"(
+                lock_name, held, NULL::uuid, NULL::bigint, clock_limit);
         IF turn.winners IS NOT NULL THEN
             channels := turn.channels;
             messages := turn.messages;

@@ -1,15 +1,5 @@
 -- Runs that succeeded (C42).
 
-CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
-    name text COLLATE "C" NOT NULL,
-    occurrence text COLLATE "C" NOT NULL,
-    token bigint NOT NULL,
-    forget_at timestamptz NOT NULL,
-    PRIMARY KEY (name, occurrence),
-    -- An index of the table itself: CREATE INDEX would wait for all writers, even if the index exists.
-    UNIQUE (forget_at, name, occurrence)
-);
-
 -- Ends the hold of `me`, and keeps everybody out for `delay_ms`, under an owner id that no claim has (C41).
 -- Returns true if `me` held the lock, or released it this way before. The answer waits for the disk: otherwise a
 -- crash would end the hold at its TTL, which may be earlier.

@@ -73,21 +73,30 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     UNIQUE (name, place, owner)
 ) WITH (fillfactor = 50);
 
+-- Runs that succeeded (C42).
+CREATE TABLE IF NOT EXISTS "@schema@"."@table@_runs" (
+    name text COLLATE "C" NOT NULL,
+    occurrence text COLLATE "C" NOT NULL,
+    token bigint NOT NULL,
+    forget_at timestamptz NOT NULL,
+    PRIMARY KEY (name, occurrence),
+    -- An index of the table itself: CREATE INDEX would wait for all writers, even if the index exists.
+    UNIQUE (forget_at, name, occurrence)
+);
+
+-- Revokes the right to create triggers on the tables, which default rights may grant: a trigger would run with the rights
+-- of the owner of the functions.
 DO $migration$
 DECLARE
-    places regclass;
-    greatest_served bigint;
+    granted record;
 BEGIN
-    -- A crash or a failover empties the queue, but the places must go on: a place that is not above the last one
-    -- served is not in the queue. From Postgres 15 on, the sequence of an unlogged table would restart.
-    places := pg_get_serial_sequence('"@schema@"."@table@_queue"', 'place');
-    IF (SELECT c.relpersistence = 'u' FROM pg_class c WHERE c.oid = places) THEN
-        EXECUTE format('ALTER SEQUENCE %s SET LOGGED', places);
-    END IF;
-    -- Logical replication carries rows and no sequences, so after a switchover the places would restart too.
-    SELECT max(g.served) INTO greatest_served FROM "@schema@"."@table@_grants" g;
-    IF greatest_served >= nextval(places) THEN
-        PERFORM setval(places, greatest_served);
-    END IF;
+    FOR granted IN SELECT c.oid::regclass AS class, coalesce(r.oid::regrole::text, 'PUBLIC') AS whom
+        FROM pg_class c CROSS JOIN aclexplode(c.relacl) a LEFT JOIN pg_roles r ON r.oid = a.grantee
+        WHERE c.relnamespace = to_regnamespace('"@schema@"') AND c.relname = ANY (ARRAY[@relations@]::name[])
+            AND c.relowner = (SELECT o.oid FROM pg_roles o WHERE o.rolname = current_user)
+            AND a.privilege_type = 'TRIGGER' AND a.grantee <> c.relowner
+    LOOP
+        EXECUTE format('REVOKE TRIGGER ON %s FROM %s', granted.class, granted.whom);
+    END LOOP;
 END
 $migration$;

@@ -53,8 +53,8 @@ BEGIN
         IF names[i] = ANY (new_ones) OR (in_order AND names[i] = ANY (ours)) THEN
             SELECT a.token, a.now_us, a.slots INTO token, now_us, slots
                 FROM "@schema@"."@table@_v1_acquire"(
-                    names[i], owners[i], ttls_ms[i], labels[i], my_permits, wanted, false, NULL,
-                    my_session, clock_limit) a;
+                    names[i], owners[i], ttls_ms[i], labels[i], my_permits, wanted, false,
+                    NULL::bigint, my_session, clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
