@@ -30,7 +30,7 @@ const LOOKS: usize = 4;
 /// Oldest version that keeps values of statements out of the log, and has all features that the functions use.
 const OLDEST: u32 = 13;
 
-/// One in this many releases forgets unused locks.
+/// One in this many releases and withdrawals forgets what nobody needs.
 const CALLS_A_FORGETTING: u64 = 64;
 
 /// One database, and the tables of the locks in it. Clones share their connections.
@@ -125,11 +125,12 @@ impl Server {
         row.and_then(|row| Found::read(&self.names, row)).map_err(RequestError::Execute)
     }
 
-    /// Makes the server forget some locks that nobody used for a week, in one of [`CALLS_A_FORGETTING`] calls. A
-    /// later call makes up for one that fails. The server completes a call that is not awaited.
+    /// Makes the server forget old marks, records and waiters, and some locks that nobody used for a week, in one of
+    /// [`CALLS_A_FORGETTING`] calls. A later call makes up for one that fails. The server completes a call that is not
+    /// awaited. It is a transaction of its own, so that no lock's row is locked meanwhile.
     ///
     /// Each call may stand for a new name. One look covers a page, which has more names than that, so that names
-    /// do not pile up.
+    /// do not pile up. Nor do marks and records, of which a call forgets up to a thousand each.
     pub(crate) async fn forget_now_and_then(&self) {
         if uuid::Uuid::new_v4().as_u64_pair().1.is_multiple_of(CALLS_A_FORGETTING) {
             _ = timeout(SUSPECT_AFTER / 2, self.rows(&self.call("forget_unused"))).await;
@@ -244,8 +245,8 @@ enum Made {
     Anyway,
 }
 
-const MAKING: &str = "making the schema of the locks";
 const LOOKING: &str = "looking for the schema of the locks";
+const MAKING: &str = "making the schema of the locks";
 
 /// Deadline of an attempt to connect that begins now.
 fn end_of_connecting() -> Instant {

@@ -11,6 +11,8 @@ mod fence;
 mod formats;
 mod kinds;
 mod migration;
+mod listening;
+mod many_rows;
 mod old_rows;
 mod pooler;
 mod refusals;

@@ -296,6 +296,7 @@ impl DistributedLock for PostgresBackend {
         let call = self.server.call("withdraw").text(name.as_str());
         let call = call.owners(owners.iter().copied());
         self.server.rows(&call.number(self.server.clock_limit())).await?;
+        self.server.forget_now_and_then().await;
         owners.iter().for_each(|owner| self.forget(*owner));
         Ok(())
     }

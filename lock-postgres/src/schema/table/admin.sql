@@ -21,7 +21,12 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $
             AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds')
     FROM (SELECT prefix COLLATE "C" WHERE whole UNION ALL (
         SELECT g.name FROM "@schema@"."@table@_grants" g
-        WHERE NOT whole AND starts_with(g.name, prefix) AND g.owner IS NOT NULL
+        WHERE NOT whole AND g.owner IS NOT NULL
+            -- The names of a prefix follow each other, up to the prefix whose last character is the next one.
+            AND starts_with(g.name, prefix) AND g.name >= prefix AND g.name <= CASE
+                WHEN ascii(right(prefix, 1)) BETWEEN 32 AND 125
+                THEN left(prefix, -1) || chr(ascii(right(prefix, 1)) + 1)
+                ELSE (SELECT max(m.name) FROM "@schema@"."@table@_grants" m) END
             AND CASE WHEN g.permits IS NULL THEN g.expires_at > clock_timestamp()
                 ELSE EXISTS (SELECT FROM "@schema@"."@table@_holders" o WHERE o.name = g.name
                     AND o.token >= g.oldest AND o.expires_at > clock_timestamp()) END
@@ -70,21 +75,36 @@ BEGIN
 END
 $$;
 
--- Forgets some locks that nobody has used for a week. Their next tokens start from the time, which is greater
--- than a token of a week ago. A lock whose token is ahead of the clock is kept. The function reads one random
--- page of the table, so its cost does not grow with the number of locks. Each lock is read by its keys, and JIT
--- is off, since compiling a plan would take a second.
+-- Forgets what nobody needs: marks of withdrawn claims, records of runs, waiters that died, and some locks that nobody
+-- has used for a week. Rows that are locked stay for a later call.
+--
+-- The next token of a forgotten lock starts from the time, which is greater than a token of a week ago. A lock whose
+-- token is ahead of the clock is kept. Marks and records are found by their time, which is in a variable: the planner
+-- uses no index for a time that may change within the statement. Waiters and locks are read from one random page of
+-- their table each. So the cost does not grow with the number of locks. JIT is off, since compiling a plan would take a
+-- second.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget_unused"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
+    now_ts timestamptz := clock_timestamp();
     unused text[];
     cut_off bigint := "@schema@"."@table@_v1_now_us"() - 7 * 86400000000;
-    a_page float8 := least(100, 100.0 * current_setting('block_size')::bigint
-        / greatest(1, pg_relation_size('"@schema@"."@table@"')));
+    a_page float8 := 100.0 * current_setting('block_size')::bigint;
+    of_locks float8 := least(100, a_page / greatest(1, pg_relation_size('"@schema@"."@table@"')));
+    of_queue float8 := least(100, a_page / greatest(1, pg_relation_size('"@schema@"."@table@_queue"')));
 BEGIN
-    unused := ARRAY(SELECT l.name FROM "@schema@"."@table@" l TABLESAMPLE SYSTEM (a_page) WHERE NOT EXISTS (
+    DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM "@schema@"."@table@_withdrawn" o WHERE o.forget_at < now_ts
+        ORDER BY o.forget_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    DELETE FROM "@schema@"."@table@_runs" r WHERE r.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM "@schema@"."@table@_runs" o WHERE o.forget_at < now_ts
+        ORDER BY o.forget_at LIMIT 1000 FOR UPDATE SKIP LOCKED));
+    DELETE FROM "@schema@"."@table@_queue" q WHERE q.ctid = ANY (ARRAY(
+        SELECT o.ctid FROM "@schema@"."@table@_queue" o TABLESAMPLE SYSTEM (of_queue)
+        WHERE o.seen_at < now_ts - interval '1 minute' FOR UPDATE SKIP LOCKED));
+    unused := ARRAY(SELECT l.name FROM "@schema@"."@table@" l TABLESAMPLE SYSTEM (of_locks) WHERE NOT EXISTS (
             SELECT FROM "@schema@"."@table@_grants" g WHERE g.name = l.name AND (
                 g.token > cut_off
                 OR (g.owner IS NOT NULL AND g.expires_at > clock_timestamp())))

@@ -113,7 +113,8 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, owners uuid[], clock_limit bigint
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET enable_seqscan = off AS $$
 DECLARE
     me uuid;
     ended record;
@@ -135,14 +136,5 @@ BEGIN
         -- One claim may have let in a waiter, although the next needs no commit on disk.
         PERFORM "@schema@"."@table@_v1_durably"();
     END IF;
-    -- Clears expired marks and waiters of other locks too, except rows that are locked. This comes last, because
-    -- it locks rows of other locks: two withdrawals that then waited for each other's lock would deadlock.
-    DELETE FROM "@schema@"."@table@_withdrawn" w WHERE w.owner IN (
-        SELECT o.owner FROM "@schema@"."@table@_withdrawn" o
-        WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
-    DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner IN (
-        SELECT o.owner FROM "@schema@"."@table@_queue" o
-        WHERE o.seen_at < clock_timestamp() - interval '1 minute'
-        LIMIT 20 FOR UPDATE SKIP LOCKED);
 END
 $$;

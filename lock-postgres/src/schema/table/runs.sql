@@ -21,14 +21,13 @@ END
 $$;
 
 -- Records a run if `me` holds the lock under this token; returns false if the hold is over. The row of the lock
--- stays locked from the check to the commit, so that nobody is granted the lock in between. The planner chooses
--- by costs here: with `enable_seqscan = off` the last statement would be compiled first (JIT), which takes longer
--- than a request may.
+-- stays locked from the check to the commit, so that nobody is granted the lock in between.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET enable_seqscan = off AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v1_durably"();
     PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
@@ -43,10 +42,6 @@ BEGIN
             clock_timestamp() + remember_ms * interval '1 millisecond')
         ON CONFLICT (name, occurrence)
         DO UPDATE SET token = excluded.token, forget_at = excluded.forget_at;
-    -- Clears expired records too, except rows that are locked.
-    DELETE FROM "@schema@"."@table@_runs" r WHERE (r.name, r.occurrence) IN (
-        SELECT o.name, o.occurrence FROM "@schema@"."@table@_runs" o
-        WHERE o.forget_at < clock_timestamp() LIMIT 20 FOR UPDATE SKIP LOCKED);
     RETURN true;
 END
 $$;
