@@ -8,6 +8,12 @@ use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
 
 use crate::connections::CONNECT_LIMIT;
 
+/// Makes the server notice within ten seconds or so that a client's machine is gone. By default it takes two hours,
+/// and each cut of the network leaves sessions behind, until no room is left for anybody. Behind a pooler the sessions
+/// are not ours.
+pub(crate) const KEEP_ALIVE: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; \
+    SET tcp_keepalives_count = 3; SET tcp_user_timeout = 10000; ";
+
 /// Opens a connection that the driver does not replace by itself. The driver makes such a connection only from a
 /// pool, so it gets its own pool.
 pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, Error> {

@@ -3,6 +3,7 @@
 use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Connection, Error, Executor, PgConnection};
 
+use crate::session::KEEP_ALIVE;
 use crate::sql::Call;
 
 /// A request to the server.
@@ -32,8 +33,8 @@ const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = pg_catalog, pg_temp; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
 
-/// Settings of a session of our own, for prepared calls; each function sets the rest. Nothing is set that is the
-/// default already. The values of a prepared statement are kept out of the log, if the user may set that.
+/// Settings of a session of our own, for prepared calls, beside [`KEEP_ALIVE`]; each function sets the rest. Nothing
+/// else is set that is the default already. The values of a prepared statement are kept out of the log, if the user may set that.
 const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
     DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \
     SET default_transaction_isolation = 'read committed'; END IF; END $$; \
@@ -42,7 +43,8 @@ const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
 
 /// Applies the settings of a session of our own.
 pub(crate) async fn set_up(connection: &mut PgConnection) -> Result<(), Error> {
-    connection.execute(sqlx::raw_sql(SETTINGS)).await.map(drop)
+    let settings = KEEP_ALIVE.to_owned() + SETTINGS;
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(settings))).await.map(drop)
 }
 
 /// Sends a request in a transaction of its own, and waits for the rows.

@@ -77,7 +77,7 @@ impl PostgresBackend {
                 Some(Arc::new(presence.map_err(not_connected)?))
             }
         };
-        let listens = || Arc::new(Notifications::new(Listener(server.clone())));
+        let listens = || Arc::new(Notifications::new(Listener::new(server.clone())));
         let push = server.is_direct().then(listens);
         let (acquires, releases) = Default::default();
         Ok(Self { server, push, presence, acquires, releases })

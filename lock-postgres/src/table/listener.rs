@@ -4,19 +4,59 @@
 //! channel. By that lock a releaser sees that the session still lives before it grants a lock to a waiter of this
 //! client. Everyone may see which keys are held, so the key is a hash, which does not reveal the channel.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
-use lock_core::BackendError;
 use lock_core::backend::NotificationTransport;
+use lock_core::{BackendError, Outcome};
+use parking_lot::Mutex;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Error, Executor};
+use tokio::time::Instant;
 
-use crate::error::RequestError;
+use crate::error::{BACKEND, RequestError};
 use crate::server::Server;
-use crate::session::listening;
+use crate::session::{KEEP_ALIVE, listening};
 use crate::sql::key;
 
+/// Pause after a LISTEN without an answer. Each further one doubles the pause, up to [`LONGEST_PAUSE`].
+///
+/// LISTEN reads all that is in the server's queue of notifications, and the server cannot cancel it. With a queue of
+/// gigabytes it takes longer than a client waits, and clients that tried again at once would keep the server busy.
+const PAUSE: Duration = Duration::from_secs(60);
+const LONGEST_PAUSE: Duration = Duration::from_secs(16 * 60);
+
 /// Connects the session on which one client listens.
-pub(super) struct Listener(pub(super) Server);
+pub(super) struct Listener {
+    server: Server,
+    rest: Mutex<Rest>,
+}
+
+/// The time until which the client polls, and the pause after the next failure.
+struct Rest {
+    until: Instant,
+    next: Duration,
+}
+
+/// A LISTEN in progress; dropped before its answer, it begins a pause.
+struct Attempt<'a>(Option<&'a Mutex<Rest>>);
+
+impl Attempt<'_> {
+    fn succeeded(mut self) {
+        if let Some(rest) = self.0.take() {
+            rest.lock().next = PAUSE;
+        }
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        let Some(rest) = self.0 else { return };
+        let mut rest = rest.lock();
+        rest.until = Instant::now() + rest.next;
+        rest.next = (rest.next * 2).min(LONGEST_PAUSE);
+    }
+}
 
 #[async_trait]
 impl NotificationTransport for Listener {
@@ -25,8 +65,17 @@ impl NotificationTransport for Listener {
     type Address = i64;
 
     async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
+        if Instant::now() < self.rest.lock().until {
+            let reason = "a LISTEN had no answer: waiters poll for a while";
+            return Err(BackendError::transient(
+                BACKEND,
+                Outcome::NotApplied,
+                "no session listens",
+                reason,
+            ));
+        }
         let opened = self.open().await;
-        opened.map_err(|error| self.0.failed(RequestError::Connect(error)))
+        opened.map_err(|error| self.server.failed(RequestError::Connect(error)))
     }
 
     async fn recv(&self, session: &mut PgListener) -> Option<String> {
@@ -40,16 +89,22 @@ impl NotificationTransport for Listener {
 }
 
 impl Listener {
+    pub(super) fn new(server: Server) -> Self {
+        Self { server, rest: Mutex::new(Rest { until: Instant::now(), next: PAUSE }) }
+    }
+
     async fn open(&self) -> Result<(PgListener, i64), Error> {
-        let mut session = listening(self.0.connections.options()).await?;
+        let mut session = listening(self.server.connections.options()).await?;
         let number = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
         // Name of the channel, the same as in the function `hand_over`.
         let channel = format!("leasehold_{number:x}");
         let lock = key(channel.as_bytes());
         let begin = format!(
-            "LISTEN {channel}; SELECT FROM pg_catalog.pg_try_advisory_lock(({lock})::pg_catalog.int8)"
+            "{KEEP_ALIVE}LISTEN {channel}; SELECT FROM pg_catalog.pg_try_advisory_lock(({lock})::pg_catalog.int8)"
         );
+        let attempt = Attempt(Some(&self.rest));
         session.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
+        attempt.succeeded();
         Ok((session, number))
     }
 }

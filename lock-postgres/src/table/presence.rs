@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 
 use crate::connections::CONNECT_LIMIT;
 use crate::error::{BACKEND, RequestError};
-use crate::session::listening;
+use crate::session::{KEEP_ALIVE, listening};
 
 /// A hold lasts this long after the server saw that its client's session is gone.
 pub(crate) const SESSION_GRACE: Duration = Duration::from_secs(3);
@@ -33,12 +33,9 @@ const PING_EVERY: Duration = Duration::from_secs(1);
 /// Pause before the session is opened again.
 const REOPEN_AFTER: Duration = Duration::from_millis(200);
 
-/// No statement of the session ends by a time-out. The server notices within ten seconds or so that the client's
-/// machine is gone.
+/// No statement of the session ends by a time-out.
 const SETTINGS: &str = "SET search_path = pg_catalog, pg_temp; \
-    SET statement_timeout = 0; SET lock_timeout = 0; \
-    SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3; \
-    SET tcp_user_timeout = 10000; ";
+    SET statement_timeout = 0; SET lock_timeout = 0; ";
 
 /// Keeps a session, and opens another when it ends.
 pub(super) struct Presence {
@@ -151,7 +148,8 @@ async fn open(options: &PgConnectOptions) -> Result<OpenSession, RequestError> {
     let key = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
     let opened = timeout(CONNECT_LIMIT, async {
         let mut listener = listening(options).await?;
-        let begin = format!("{SETTINGS}SELECT FROM pg_try_advisory_lock(({key})::bigint)");
+        let begin =
+            format!("{KEEP_ALIVE}{SETTINGS}SELECT FROM pg_try_advisory_lock(({key})::bigint)");
         listener.fetch_one(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
         Ok(OpenSession { listener, key, alive_at })
     });

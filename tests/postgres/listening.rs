@@ -1,0 +1,100 @@
+//! Sessions that listen: their number, and servers that are slow to let a client listen.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use lock_testkit::{PostgresServer, eventually};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
+
+/// Passes everything on, except each LISTEN and the rest of its connection. Returns the address, and the number of those
+/// that it kept.
+async fn without_listen(server: &PostgresServer) -> (String, Arc<AtomicUsize>) {
+    let kept = Arc::new(AtomicUsize::new(0));
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!(
+        "postgres://postgres@{}/postgres?sslmode=disable",
+        listener.local_addr().expect("an address")
+    );
+    let (server, count) = (server.addr(), kept.clone());
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            tokio::spawn(pass_on(
+                client,
+                TcpStream::connect(server).await.expect("a server"),
+                count.clone(),
+            ));
+        }
+    });
+    (url, kept)
+}
+
+async fn pass_on(client: TcpStream, server: TcpStream, kept: Arc<AtomicUsize>) {
+    let ((mut asks, mut hears), (mut answers, mut takes)) =
+        (client.into_split(), server.into_split());
+    tokio::spawn(async move { copy(&mut answers, &mut hears).await });
+    let mut asked = vec![0; 64 * 1024];
+    while let Ok(length @ 1..) = asks.read(&mut asked).await {
+        if asked[..length].windows(7).any(|text| text == b"LISTEN ") {
+            kept.fetch_add(1, Ordering::Relaxed);
+            while let Ok(1..) = asks.read(&mut asked).await {}
+            return;
+        }
+        takes.write_all(&asked[..length]).await.expect("taken");
+    }
+}
+
+/// R1: with a full queue of notifications a LISTEN takes longer than a client waits, and nothing ends it. The client does
+/// not send another at once, and its waiters poll.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_a_listen_without_an_answer_is_not_sent_again_at_once() {
+    let server = PostgresServer::start().await;
+    let (url, kept) = without_listen(&server).await;
+    let (holder, waiter) = (client(&server.url()).await, client(&url).await);
+    let name = fresh_name();
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    eventually("it wants to listen", LIMIT, async || kept.load(Ordering::Relaxed) == 1).await;
+    // Twice the time after which a client gives one up.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(kept.load(Ordering::Relaxed), 1, "it listens again and again");
+    released(guard).await;
+    released(served(waiting).await).await;
+}
+
+/// R1: the server notices within seconds that a client's machine is gone, and not after two hours.
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_the_server_asks_each_session_for_a_sign_of_life() {
+    let server = PostgresServer::start().await;
+    let holder = client(&format!("{}?ends_with=connection", server.url())).await;
+    let waiter = client(&server.url()).await;
+    let name = fresh_name();
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    // A session for requests each, one that listens, and one with which holds end.
+    eventually("each session has a timer of seconds", LIMIT, async || {
+        let timers = keep_alive_timers(server.port());
+        timers.len() >= 4 && timers.iter().all(|timer| timer.is_some_and(|left| left <= 500))
+    })
+    .await;
+    released(guard).await;
+    released(served(waiting).await).await;
+}
+
+/// Returns the time to the next sign of life of each connection at the server's side, in hundredths of a second.
+fn keep_alive_timers(port: u16) -> Vec<Option<u32>> {
+    let table = std::fs::read_to_string("/proc/net/tcp").expect("the connections");
+    let (ours, open) = (format!(":{port:04X}"), "01");
+    let fields = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let lines = table.lines().skip(1).map(fields);
+    let lines = lines.filter(|fields| fields[1].ends_with(&ours) && fields[3] == open);
+    let timer = |fields: Vec<String>| {
+        let left = fields[5].strip_prefix("02:")?;
+        u32::from_str_radix(left, 16).ok()
+    };
+    lines.map(timer).collect()
+}
