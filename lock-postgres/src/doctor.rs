@@ -4,11 +4,17 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::{BackendError, Finding, OwnerId};
+use sqlx::{Connection, Executor};
+use tokio::time::timeout;
 
-use crate::error::classify;
-use crate::reply;
+use crate::connections::CONNECT_LIMIT;
+use crate::error::{RequestError, classify};
 use crate::schema::{Found, RUN_THE_SCRIPT};
 use crate::server::Server;
+use crate::{reply, session};
+
+/// A queue of notifications that is fuller than this is not read by somebody.
+const FULL_PERCENT: i64 = 5;
 
 /// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
@@ -23,7 +29,9 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
     Ok(vec![
         version(&facts),
         role(&facts),
-        pooler(server.is_direct()),
+        pooler(server).await?,
+        listening(server).await,
+        notifications(&facts),
         durability(&facts),
         snapshot(server).await?,
         logging(server.is_direct(), &facts),
@@ -45,7 +53,8 @@ const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name
     'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
     UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
-    WHERE backend_type = 'client backend'";
+    WHERE backend_type = 'client backend' \
+    UNION ALL SELECT 'notifications', (pg_notification_queue_usage() * 100)::bigint::text";
 
 impl Facts {
     async fn learn(server: &Server) -> Result<Self, BackendError> {
@@ -93,13 +102,62 @@ fn role(facts: &Facts) -> Finding {
     }
 }
 
-fn pooler(is_direct: bool) -> Finding {
-    match is_direct {
-        true => Finding::good("pooler", "each connection has a session of its own"),
-        false => Finding::risk(
+async fn pooler(server: &Server) -> Result<Finding, BackendError> {
+    if server.is_direct() {
+        return Ok(Finding::good("pooler", "each connection has a session of its own"));
+    }
+    Ok(match has_room_for_two(server).await.map_err(classify)? {
+        true => Finding::risk(
             "pooler",
             "connections share sessions: waiters poll, since no notification reaches them",
             "connect directly or to a pool of sessions, or accept slower hand-offs",
+        ),
+        false => Finding::risk(
+            "pooler",
+            "connections share sessions, and beside one open transaction the pool has no second session: a \
+             renewal waits for the transactions of the job that holds the lock, and the hold may be lost",
+            "give the pool two sessions or more, or connect directly",
+        ),
+    })
+}
+
+/// Returns true if the pool serves a request beside an open transaction.
+async fn has_room_for_two(server: &Server) -> Result<bool, RequestError> {
+    let (mut one, mut other) =
+        tokio::try_join!(server.connections.open(), server.connections.open())?;
+    // A pooler by statement refuses a transaction, and keeps none of its sessions for one.
+    let Ok(mut open) = one.begin().await else { return Ok(true) };
+    open.execute("SELECT 1").await.map_err(RequestError::Execute)?;
+    let answered = timeout(CONNECT_LIMIT, other.execute(sqlx::raw_sql("SELECT 1"))).await.is_ok();
+    open.rollback().await.map_err(RequestError::Execute)?;
+    Ok(answered)
+}
+
+/// Finds if the client can have a session that listens: a pool of sessions may have none left.
+async fn listening(server: &Server) -> Finding {
+    if !server.is_direct() {
+        return Finding::good("listening", "waiters poll");
+    }
+    match timeout(CONNECT_LIMIT, session::listening(server.connections.options())).await {
+        Ok(Ok(_)) => Finding::good("listening", "a session that listens can be opened"),
+        Ok(Err(_)) | Err(_) => Finding::risk(
+            "listening",
+            "no session could be opened to listen: waiters poll once a second, and hand-offs are slow",
+            "raise the size of the pool, or max_connections: a client uses one session to listen while it waits",
+        ),
+    }
+}
+
+/// Finds if the queue of notifications is read: once it is full, no hand-off can be told.
+fn notifications(facts: &Facts) -> Finding {
+    let seen = format!("{}% of the queue of notifications are in use", facts.get("notifications"));
+    match facts.number("notifications") < FULL_PERCENT {
+        true => Finding::good("notifications", seen),
+        false => Finding::risk(
+            "notifications",
+            seen,
+            "end the session that has listened and does not read, such as one that is idle in a transaction: each \
+             LISTEN reads the whole queue, and when it is full no hand-off is told",
         ),
     }
 }
@@ -216,6 +274,9 @@ async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding
         let why = "no lock is taken without writes";
         return Ok(Finding::unknown("schema", why, "examine a primary that takes them"));
     }
+    if let Some((seen, remedy)) = found.distrust() {
+        return Ok(Finding::risk("schema", seen, remedy));
+    }
     if let Some(seen) = found.changed() {
         return Ok(Finding::risk("schema", seen, RUN_THE_SCRIPT));
     }
@@ -274,9 +335,6 @@ fn connections(facts: &Facts) -> Finding {
 }
 
 async fn clock(server: &Server) -> Result<Finding, BackendError> {
-    if let Some((seen, remedy)) = found.distrust() {
-        return Ok(Finding::risk("schema", seen, remedy));
-    }
     let before = SystemTime::now();
     let request = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     let row = reply::only(server.ask(request).await?, "the server's time")?;
@@ -311,6 +369,8 @@ mod tests {
         assert_eq!(health(durability, &[("synchronous_commit", "off")]), Health::Risk);
         assert_eq!(health(durability, &[("full_page_writes", "off")]), Health::Risk);
         assert_eq!(health(encoding, &[("server_encoding", "LATIN1")]), Health::Risk);
+        assert_eq!(health(notifications, &[("notifications", "0")]), Health::Good);
+        assert_eq!(health(notifications, &[("notifications", "14")]), Health::Risk);
         let full = [("connections", "95"), ("max_connections", "100")];
         assert_eq!(health(connections, &full), Health::Risk);
     }

@@ -138,3 +138,40 @@ async fn c31_a_log_that_holds_owner_ids_is_named() {
     server.psql("ALTER ROLE app SET log_parameter_max_length = 0");
     assert_eq!(seen(&app, "logging").await.0, Health::Good);
 }
+
+/// C31: a pool of sessions that has none left to listen is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_pool_without_a_session_to_listen_is_named() {
+    let server = PostgresServer::start().await;
+    drop(client(&server.url()).await);
+    let settings = ["pool_mode = session", "default_pool_size = 3"];
+    let pooler = PgBouncer::start_with(&server, &settings).await;
+    let mut other = PgConnection::connect(&pooler.url()).await.expect("a connection");
+    other.execute("SELECT 1").await.expect("a session");
+    let client = client(&pooler.url()).await;
+    let listening = async || {
+        let findings = client.admin().doctor().await.expect("an answer");
+        findings.into_iter().find(|finding| finding.check == "listening").expect("looked at")
+    };
+    let seen = listening().await;
+    assert_eq!(seen.health, Health::Good, "{seen}");
+    let mut more = PgConnection::connect(&pooler.url()).await.expect("a connection");
+    more.execute("SELECT 1").await.expect("the last session");
+    let seen = listening().await;
+    assert!(seen.health == Health::Risk && seen.to_string().contains("pool"), "{seen}");
+    drop((other, more));
+}
+
+/// C31: in a pool of one, a renewal waits for the transactions of the job.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_pool_of_one_session_is_named() {
+    let server = PostgresServer::start().await;
+    drop(client(&server.url()).await);
+    for (size, is_named) in [(1, true), (2, false)] {
+        let pooler =
+            PgBouncer::start_with(&server, &[&*format!("default_pool_size = {size}")]).await;
+        let findings = client(&pooler.url()).await.admin().doctor().await.expect("an answer");
+        let seen = findings.iter().find(|finding| finding.check == "pooler").expect("looked at");
+        assert_eq!(seen.to_string().contains("no second session"), is_named, "{seen}");
+    }
+}
