@@ -8,7 +8,6 @@ use sqlx::Error;
 pub(crate) const BACKEND: &str = "postgres";
 
 /// Codes that the functions of the schema raise.
-const WITHDRAWN: &str = "LH001";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
@@ -119,7 +118,6 @@ fn classify_answer(error: Error) -> BackendError {
 
 fn meaning(code: &str) -> &'static str {
     match code {
-        WITHDRAWN => "the claim was withdrawn",
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
         SESSION_GONE => "the client's session is not on this server",

@@ -3,6 +3,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod access;
+mod answers;
 mod conformance;
 mod doctor;
 mod ends;
@@ -10,9 +11,9 @@ mod faults;
 mod fence;
 mod formats;
 mod kinds;
-mod migration;
 mod listening;
 mod many_rows;
+mod migration;
 mod old_rows;
 mod pooler;
 mod refusals;
@@ -22,10 +23,10 @@ mod security;
 mod server;
 mod several;
 mod since;
+mod squatters;
 mod standby;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
-mod squatters;
 mod support;
 mod synchronous;
 mod together;

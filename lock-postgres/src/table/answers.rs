@@ -2,10 +2,12 @@
 
 use std::time::UNIX_EPOCH;
 
-use lock_core::backend::{Attempt, Claim, Grant, Recording, Release, ServerTime, TokenRange};
+use lock_core::backend::{
+    Attempt, Claim, Extension, Grant, Recording, Release, Renewal, ServerTime, TokenRange,
+};
 use lock_core::{
-    BackendError, Contention, Holder, Kind, Label, LockName, LockState, Occurrence, Permits,
-    RecordedRun, Slots,
+    BackendError, Contention, Holder, Kind, Label, LockName, LockState, Occurrence, Outcome,
+    Permits, RecordedRun, Slots,
 };
 use sqlx::postgres::PgRow;
 
@@ -19,9 +21,14 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
         return granted(claim, token, at, row, 5).map(Attempt::Granted);
     }
-    if let Some(held) = get::<Option<i64>>(row, 6, WHAT)? {
+    match get::<Option<i64>>(row, 6, WHAT)? {
+        None => {}
+        // C19: a late request of a withdrawn claim takes nothing.
+        Some(-1) => return Err(BackendError::withdrawn(BACKEND)),
         // C33: the number of permits is a property of the lock.
-        return Err(BackendError::conflict(BACKEND, claim.kind.permits(), small(held, WHAT)?));
+        Some(held) => {
+            return Err(BackendError::conflict(BACKEND, claim.kind.permits(), small(held, WHAT)?));
+        }
     }
     let mut contention = Contention::unknown();
     contention.ttl_left = get::<Option<i64>>(row, 2, WHAT)?.map(micros);
@@ -31,6 +38,24 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
         get::<Option<i64>>(row, 4, WHAT)?.and_then(|ahead| u64::try_from(ahead).ok());
     contention.at = Some(at);
     Ok(Attempt::Busy(contention))
+}
+
+/// Reads the answers to renewals, one digit each.
+pub(super) fn extensions(
+    renewals: &[Renewal],
+    answers: &str,
+) -> Vec<Result<Extension, BackendError>> {
+    let extension = |(answer, renewal): (char, &Renewal)| match answer {
+        '1' => Ok(Extension::Extended(renewal.ttl.as_duration())),
+        // It was left out, so that it does not delay the others of its request.
+        '2' => {
+            let reason = "another transaction has locked the row of the hold";
+            let context = "the hold was not extended";
+            Err(BackendError::transient(BACKEND, Outcome::NotApplied, context, reason))
+        }
+        _ => Ok(Extension::Lost),
+    };
+    answers.chars().zip(renewals).map(extension).collect()
 }
 
 /// Reads the answer to an acquire of several: the part of the call, token, now, slots.

@@ -162,7 +162,10 @@ impl PostgresBackend {
         released(&self.server.row(&call, RELEASE).await?)
     }
 
-    async fn extend_all(&self, renewals: &[Renewal]) -> Result<Vec<Extension>, BackendError> {
+    async fn extend_all(
+        &self,
+        renewals: &[Renewal],
+    ) -> Result<Vec<Result<Extension, BackendError>>, BackendError> {
         // An attached lease of another client ends with this client's connection from now on.
         let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
         let session = self.bind(holds).await?;
@@ -174,11 +177,7 @@ impl PostgresBackend {
         let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
         let call = call.optional(session.map(|session| session.key));
         let answers: String = reply::get(&self.server.renew(&call).await?, 0, "renewals")?;
-        let extension = |(answer, renewal): (char, &Renewal)| match answer {
-            '1' => Extension::Extended(renewal.ttl.as_duration()),
-            _ => Extension::Lost,
-        };
-        Ok(answers.chars().zip(renewals).map(extension).collect())
+        Ok(answers::extensions(renewals, &answers))
     }
 
     /// Tries, and takes a place in the queue if there is a waiter to wake.
@@ -267,7 +266,7 @@ impl DistributedLock for PostgresBackend {
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         match self.extend_all(renewals).await {
-            Ok(extensions) => extensions.into_iter().map(Ok).collect(),
+            Ok(extensions) => extensions,
             Err(error) => renewals.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -296,8 +295,8 @@ impl DistributedLock for PostgresBackend {
         let call = self.server.call("withdraw").text(name.as_str());
         let call = call.owners(owners.iter().copied());
         self.server.rows(&call.number(self.server.clock_limit())).await?;
-        self.server.forget_now_and_then().await;
         owners.iter().for_each(|owner| self.forget(*owner));
+        self.server.forget_now_and_then().await;
         Ok(())
     }
 

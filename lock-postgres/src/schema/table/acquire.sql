@@ -1,7 +1,7 @@
 -- Tries to take the lock. `my_permits` is null for an exclusive hold, 0 for a shared one, or n for `wanted` of n
 -- permits. `token` is null if the lock is busy; the other columns then describe the contention. `slots` are the
 -- slots of a hold of permits. With a `conflict`, which is the number of permits that the lock has, there is no
--- token and no contention (C33).
+-- token and no contention (C33). It is -1 if the claim was withdrawn: the server writes no error to its log for that.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
@@ -64,7 +64,8 @@ BEGIN
         -- C19: a withdrawal marks its claim with the row locked. So either the mark is visible now, or the
         -- withdrawal comes later and finds the grant.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
-            RAISE EXCEPTION USING ERRCODE = 'LH001', MESSAGE = 'the claim was withdrawn';
+            conflict := -1;
+            RETURN;
         END IF;
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;

@@ -1,6 +1,6 @@
 -- Returns for each hold 1 if it now lasts the given TTL, or 0 if it is over. Never shortens a hold. With
--- `my_session` the hold ends with this client's connection from now on. Rows are locked in the order of their
--- names, so that batches never wait for each other in a circle.
+-- `my_session` the hold ends with this client's connection from now on. A single hold waits for its row. Among several
+-- a hold whose row somebody else has locked is left out, as 2, so that the others do not end with it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[], my_session bigint
 ) RETURNS text
@@ -9,13 +9,27 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
 SET enable_seqscan = off AS $$
 DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
+    ours bigint[];
     i bigint;
 BEGIN
     PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     PERFORM "@schema@"."@table@_v1_durably"();
+    IF cardinality(names) > 1 THEN
+        ours := ARRAY(SELECT a.n FROM unnest(names, tokens, owners)
+                WITH ORDINALITY AS a (name, token, owner, n)
+            JOIN "@schema@"."@table@_grants" g
+                ON g.name = a.name AND g.token = a.token AND g.owner = a.owner
+            FOR UPDATE OF g SKIP LOCKED);
+    END IF;
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a(name, n)
         ORDER BY a.name COLLATE "C", tokens[a.n]
     LOOP
+        IF ours IS NOT NULL AND i <> ALL (ours) AND EXISTS (SELECT FROM "@schema@"."@table@_grants" g
+            WHERE g.name = names[i] AND g.token = tokens[i] AND g.owner = owners[i])
+        THEN
+            answers[i] := '2';
+            CONTINUE;
+        END IF;
         UPDATE "@schema@"."@table@_grants" g
             SET expires_at = greatest(
                 g.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
@@ -23,6 +37,16 @@ BEGIN
             WHERE g.name = names[i] AND g.token = tokens[i] AND g.owner = owners[i]
                 AND g.expires_at > clock_timestamp();
         IF NOT FOUND THEN
+            IF ours IS NOT NULL THEN
+                PERFORM FROM "@schema@"."@table@_holders" h
+                    WHERE h.owner = owners[i] FOR UPDATE SKIP LOCKED;
+                IF NOT FOUND AND EXISTS (SELECT FROM "@schema@"."@table@_holders" h
+                    WHERE h.owner = owners[i])
+                THEN
+                    answers[i] := '2';
+                    CONTINUE;
+                END IF;
+            END IF;
             -- A claim looks for ended sessions only if the row of the lock names one.
             UPDATE "@schema@"."@table@_grants" g SET session = my_session
                 WHERE g.name = names[i] AND g.session IS NULL AND my_session IS NOT NULL
