@@ -81,7 +81,8 @@ impl FileFence {
     ///
     /// # Errors
     /// - [`LockError::Backend`], which names the path, if the file cannot be created, read or written, or if it is a
-    ///   symbolic link. Nothing was changed.
+    ///   symbolic link. Also if another user has made it, or a directory above it, in a directory that everybody may
+    ///   write, such as `/tmp`: that user could lower the token. Nothing was changed.
     /// - [`LockError::Config`] if it is on a file system that is not known to be local
     ///   ([`FileOptions`](crate::FileOptions)).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, LockError> {
@@ -155,6 +156,7 @@ impl Fence for FileFence {
 
 /// Creates the file of a fence if it is missing, and checks that it can be read and written.
 fn make(path: &Path) -> io::Result<()> {
+    platform::refuse_strangers(path)?;
     match platform::open_anywhere(path, Creation::Never) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             platform::open_anywhere(path, Creation::Create)?;

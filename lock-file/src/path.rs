@@ -38,7 +38,8 @@ impl FileSystem {
 
 /// Refuses a directory that this user cannot use, or that others can use too.
 pub(crate) fn check_folder(path: &Path) -> Result<(), LockError> {
-    platform::check_folder(path).map_err(|error| unusable("use", path, error))
+    let checked = platform::refuse_strangers(path).and_then(|()| platform::check_folder(path));
+    checked.map_err(|error| unusable("use", path, error))
 }
 
 /// Returns the absolute path, without a slash at its end. It stays valid when the process changes its directory.

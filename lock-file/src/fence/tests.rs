@@ -50,6 +50,21 @@ async fn c24_a_fence_accepts_equal_and_greater_tokens_only() {
     assert!(is_stale(fence.advance(token(7)).await, 8));
 }
 
+/// The stranger could write a token of the past, and the fence would let stale holders in.
+#[test]
+fn s1_a_fence_that_a_stranger_made_in_public_is_refused() {
+    let home = tempdir().expect("a directory");
+    let path = home.path().join("fence");
+    fs::write(&path, "").expect("a file");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).expect("a mode");
+    std::os::unix::fs::chown(&path, Some(54321), None)
+        .expect("NOT TESTED: this test gives a file away, as root alone may");
+    FileFence::open(&path).expect("opens a fence that others share with us");
+    fs::set_permissions(home.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+    let refused = FileFence::open(&path).map(drop).expect_err("refused").to_string();
+    assert!(refused.contains("user 54321 has made") && refused.contains("fence"), "{refused}");
+}
+
 /// A crash of the machine would take a token that was not synced, and the fence would accept an older one.
 #[test]
 fn c24_a_token_counts_once_it_is_synced() {

@@ -210,6 +210,27 @@ fn refuse_others(found: &Metadata) -> io::Result<()> {
     Ok(())
 }
 
+/// Refuses a path if another user has made it, or a directory or link above it, in a directory that everybody may write,
+/// such as `/tmp`. That user could replace what is below it. The system itself does not follow such links, and does not
+/// open such files to create them (`fs.protected_symlinks`, `fs.protected_regular`).
+pub(crate) fn refuse_strangers(path: &Path) -> io::Result<()> {
+    let user = geteuid().as_raw();
+    for path in path.ancestors() {
+        let Some(Ok(above)) = path.parent().map(fs::metadata) else { continue };
+        let Ok(found) = fs::symlink_metadata(path) else { continue };
+        let is_public = above.mode() & 0o002 != 0;
+        let owner = found.uid();
+        if is_public && ![0, user, above.uid()].contains(&owner) {
+            let path = path.display();
+            return Err(refused(format!(
+                "user {owner} has made {path} in a directory that everybody may write, and may \
+                 replace what is below it: choose another place"
+            )));
+        }
+    }
+    Ok(())
+}
+
 fn not_followed() -> io::Error {
     refused("it is a symbolic link, which is not followed")
 }

@@ -80,6 +80,33 @@ fn s3_a_directory_of_somebody_else_is_refused() {
     assert!(refused.contains(&format!("user {SOMEBODY}")), "{refused}");
 }
 
+/// As in `/tmp`: the owner of the directory above could put another directory of ours in the place of this one, and two
+/// clients of ours would hold one lock.
+#[test]
+fn s3_a_directory_below_what_a_stranger_made_in_public_is_refused() {
+    let home = tempdir().expect("a directory");
+    let (shop, elsewhere) = (home.path().join("shop"), home.path().join("elsewhere"));
+    for made in [&shop, &elsewhere] {
+        fs::create_dir(made).expect("made");
+    }
+    give_away(&shop);
+    let link = home.path().join("link");
+    symlink(&elsewhere, &link).expect("linked");
+    std::os::unix::fs::lchown(&link, Some(SOMEBODY), None).expect("given away");
+    for (mode, is_public) in [(0o755, false), (0o1777, true), (0o777, true)] {
+        set_mode(home.path(), mode);
+        for made in [&shop, &link] {
+            for locks in ["locks", "deep/locks"] {
+                let opened = FileBackend::open(made.join(locks)).map(drop);
+                assert_eq!(opened.is_err(), is_public, "{mode:o} {}: {opened:?}", made.display());
+                let refused = opened.err().map_or_else(String::new, |error| error.to_string());
+                assert_eq!(refused.contains("user 54321 has made"), is_public, "{refused}");
+            }
+        }
+        FileBackend::open(elsewhere.join("locks")).expect("opens what is ours");
+    }
+}
+
 #[test]
 fn a_directory_that_is_a_symbolic_link_is_refused() {
     let home = tempdir().expect("a directory");
