@@ -66,7 +66,7 @@ pub(crate) enum Command {
     /// Print a line whenever a lock changes, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
-    /// End the hold of another client
+    /// End the hold of another client; exit with 1 if there is none
     #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Examine the server for dangers to locks
@@ -101,7 +101,7 @@ pub(crate) struct Run {
     /// Lifetime of the record that the command ran for the key of --once and exited with 0
     #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
-    /// Exit with N in place of 75 if the lock was not acquired
+    /// Exit with N in place of 75 if the lock was not acquired; 0 does not tell a run that was skipped from one that ended well
     #[arg(short = 'E', long, value_name = "N")]
     pub(crate) busy_exit: Option<u8>,
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
@@ -159,9 +159,14 @@ impl Lease {
 pub(crate) struct Work {
     #[command(flatten)]
     pub(crate) lease: Lease,
-    /// Grace period of the command after a loss of the lock, and of its group after a signal ended it
-    #[arg(long, value_name = "SPAN", default_value = "5s", value_parser = humantime::parse_duration)]
-    pub(crate) grace: Duration,
+    /// Time for the command to end after SIGTERM or a loss of the lock, before it is killed [default: 5s; `elect`: a
+    /// third of the TTL if that is less]
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) grace: Option<Duration>,
+    /// Count the lock as lost this long before others get in, so that the command has ended by then [default: none;
+    /// `elect`: the longer of the grace and a third of the TTL, where the grace fits in half of the TTL]
+    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) margin: Option<Duration>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
     pub(crate) command: Vec<OsString>,

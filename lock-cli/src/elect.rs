@@ -1,5 +1,6 @@
 //! `leasehold elect`: a command that runs while its host leads.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{Leadership, LockClient, LockError, LockName, MultiGuard};
@@ -7,6 +8,8 @@ use tokio::time::sleep;
 
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
+use crate::margin::Ending;
+use crate::outage::Outage;
 use crate::run::{Signals, Terms, Unreleased, connect, hold, interrupted, shut_down};
 use crate::terminal;
 use crate::url::StoreUrl;
@@ -18,20 +21,26 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let name = LockName::new(&args.name).map_err(LockError::from)?;
+    let ending = Ending::of_leader(&args.work)?;
     // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
+    if !args.quiet {
+        store.warn_if_local();
+        ending.warning(args.work.lease.ttl).inspect(|text| terminal::warning(text));
+    }
+    let outage = Outage::new(args.quiet);
     let client = loop {
-        match connect(store, Duration::ZERO, &mut signals).await {
-            Err(failure) if failure.is_transient() => {
-                still_a_candidate(args.quiet, failure.message());
-            }
+        // The lines of the outage show the wait for the server.
+        match connect(store, Duration::ZERO, ending.options(), true, &mut signals).await {
+            Err(failure) if failure.is_transient() => outage.tell(failure.message()),
             connected => break connected?,
         }
         pause(&name, &mut signals).await?;
     };
-    let candidate = Candidate { client: &client, name: &name, args, store: &store.shown() };
+    let (client, store) = (&client, &*store.shown());
+    let candidate = Candidate { client, name: &name, args, grace: ending.grace, store };
     let ended = candidate.lead_until_the_end(&mut signals).await;
-    shut_down(&client).await;
+    shut_down(client).await;
     ended
 }
 
@@ -54,6 +63,7 @@ struct Candidate<'a> {
     client: &'a LockClient,
     name: &'a LockName,
     args: &'a args::Elect,
+    grace: Duration,
     store: &'a str,
 }
 
@@ -73,13 +83,17 @@ impl Candidate<'_> {
     }
 
     async fn campaign(&self) -> Result<Leadership, LockError> {
-        let waiting = Waiting::new(self.args.quiet);
+        let waiting = Waiting::for_turn(self.args.quiet);
         let (name, listener) = (self.name.clone(), waiting.listener());
+        let outage = Arc::new(Outage::new(self.args.quiet));
+        let ended = outage.clone();
         let lease = &self.args.work.lease;
         let election = self.client.election(self.name).ttl(lease.ttl).label(lease.label());
-        let election = election.on_wait(move |seen| listener(&name, seen));
-        let quiet = self.args.quiet;
-        let election = election.on_outage(move |error| still_a_candidate(quiet, &chain(error)));
+        let election = election.on_wait(move |seen| {
+            ended.end();
+            listener(&name, seen);
+        });
+        let election = election.on_outage(move |error| outage.tell(&chain(error)));
         tokio::select! {
             biased;
             elected = election.campaign() => elected,
@@ -96,7 +110,8 @@ impl Candidate<'_> {
         let guard = MultiGuard::from(leadership.into_guard());
         let terms = Terms {
             names: std::slice::from_ref(self.name),
-            work: &self.args.work,
+            command: &self.args.work.command,
+            grace: self.grace,
             store: self.store,
             occurrence: None,
         };

@@ -17,7 +17,8 @@ use crate::terminal;
 pub(crate) enum Exit {
     /// All went well.
     Done,
-    /// `doctor --strict` found a danger to locks, or `inspect --exit-code` found a free lock.
+    /// `doctor --strict` found a danger to locks, `inspect --exit-code` found a free lock, or `release` found no such
+    /// hold.
     No,
     /// The command line cannot be understood.
     Usage,

@@ -6,7 +6,7 @@ mod on_request;
 
 use std::io::IsTerminal;
 
-use leasehold::{LockClient, LockName, MultiRequest};
+use leasehold::{ClientOptions, LockClient, LockName, MultiRequest};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, Stdin};
 
@@ -25,7 +25,8 @@ pub(crate) async fn run(args: &args::Hold, store: &StoreUrl<'_>) -> Result<Exit,
     // Signals are caught before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     let wait = wait(&args.request);
-    let client = connect(store, patience(wait), &mut signals).await?;
+    let (patience, options) = (patience(wait), ClientOptions::new());
+    let client = connect(store, patience, options, args.json_lines, &mut signals).await?;
     let (ended, mut unreleased) = if args.json_lines {
         (on_request::serve(&client, args, store, &mut signals).await, Vec::new())
     } else {

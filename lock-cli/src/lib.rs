@@ -29,6 +29,8 @@ mod leader;
 mod lock_view;
 mod log;
 mod man;
+mod margin;
+mod outage;
 mod ps;
 mod redaction;
 mod release;

@@ -21,6 +21,7 @@ pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Ex
     if ended.is_empty() {
         let nobody = args.owner.as_ref().map_or("nobody".to_owned(), |owner| format!("no {owner}"));
         print(format!("{nobody} held \"{name}\""))?;
+        return Ok(Exit::No);
     }
     for holder in ended.into_iter().map(HolderView::from) {
         print(format!("ended the hold of \"{name}\" by {holder}"))?;

@@ -53,7 +53,7 @@ pub(crate) async fn acquire(
     request: MultiRequest,
     quiet: bool,
 ) -> Result<MultiGuard, LockError> {
-    let waiting = Waiting::new(quiet);
+    let waiting = Waiting::for_turn(quiet);
     tokio::select! {
         biased;
         acquired = client.acquire_all(request.on_wait(waiting.listener())) => acquired,

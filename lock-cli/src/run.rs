@@ -1,6 +1,7 @@
 //! `leasehold run`: a command under a lock.
 
 mod giving_back;
+mod grace;
 mod group;
 mod job;
 mod once;
@@ -8,16 +9,19 @@ mod orphans;
 mod signals;
 pub(crate) mod trampoline;
 
+use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::pin::pin;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use leasehold::{LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, Wait};
+use leasehold::{
+    ClientOptions, LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, Wait,
+};
 use rustix::process::Signal;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 pub(crate) use self::giving_back::{Unreleased, all as give_back};
+use self::grace::Grace;
 use self::group::Group;
 use self::job::Job;
 use self::once::Begun;
@@ -26,8 +30,10 @@ use self::signals::is_ending;
 
 use crate::args;
 use crate::exit::{Exit, Failure};
+use crate::margin::Ending;
 use crate::request::{acquire, names, patience, request, wait};
 use crate::url::StoreUrl;
+use crate::waiting::Waiting;
 
 /// Time for giving back our holds on the server. After that the TTL ends them.
 pub(crate) const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
@@ -38,11 +44,16 @@ pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, 
         let text = "--once and --at-least need exactly one lock";
         return Err(Failure::new(Exit::Usage, text));
     }
+    once::refuse_busy_exit(args)?;
+    let ending = Ending::of_run(&args.work)?;
     // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
+    if once::is_asked_for(args) && !args.quiet {
+        store.warn_if_local();
+    }
     let wait = wait(&args.request);
     let patience = if once::is_asked_for(args) { Duration::ZERO } else { patience(wait) };
-    let client = connect(store, patience, &mut signals).await?;
+    let client = connect(store, patience, ending.options(), args.quiet, &mut signals).await?;
     let acquired = tokio::select! {
         acquired = begin(&client, &names, wait, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
@@ -51,7 +62,8 @@ pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, 
         Ok(Begun::Held(guard)) => {
             let terms = Terms {
                 names: &names,
-                work: &args.work,
+                command: &args.work.command,
+                grace: ending.grace,
                 store: &store.shown(),
                 occurrence: args.once.as_deref().map(|key| (key, args.remember)),
             };
@@ -76,14 +88,19 @@ pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, 
     }
 }
 
-/// Returns a client, unless a signal comes first, which needs no message.
+/// Returns a client, unless a signal comes first, which needs no message. The wait for the server is shown, unless the
+/// command must be quiet.
 pub(crate) async fn connect(
     store: &StoreUrl<'_>,
     patience: Duration,
+    options: ClientOptions,
+    quiet: bool,
     signals: &mut Signals,
 ) -> Result<LockClient, Failure> {
+    let waiting = Waiting::for_server(quiet, store.shown());
     tokio::select! {
-        client = store.connect_within(patience) => client,
+        never = waiting.draw() => match never {},
+        client = store.connect_within(patience, options) => client,
         signal = signals.interruption() => Err(Failure::new(Exit::Signal(signal.as_raw()), "")),
     }
 }
@@ -112,7 +129,10 @@ async fn begin(
 /// The terms under which a command runs.
 pub(crate) struct Terms<'a> {
     pub(crate) names: &'a [LockName],
-    pub(crate) work: &'a args::Work,
+    /// The command and its arguments.
+    pub(crate) command: &'a [OsString],
+    /// The time between a request to end and SIGKILL.
+    pub(crate) grace: Duration,
     /// Names the store for people.
     pub(crate) store: &'a str,
     /// The occurrence to record for a successful run, and the time to keep it (C42).
@@ -152,8 +172,9 @@ struct Held<'a> {
     group: Group,
     job: Job,
     signals: &'a mut Signals,
-    grace: Duration,
+    grace: Grace,
     asked_to_end: bool,
+    is_killed: bool,
 }
 
 impl<'a> Held<'a> {
@@ -163,10 +184,11 @@ impl<'a> Held<'a> {
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
         let job_signals = job::Signals::listen()?;
-        let group = Group::start(&terms.work.command, terms.names, &guard)?;
+        let group = Group::start(terms.command, terms.names, &guard)?;
         signals.leave_to_its_waiter(group.id());
         let job = Job::new(&group, job_signals);
-        Ok(Self { guard, group, job, signals, grace: terms.work.grace, asked_to_end: false })
+        let grace = Grace::new(terms.grace);
+        Ok(Self { guard, group, job, signals, grace, asked_to_end: false, is_killed: false })
     }
 
     async fn run(mut self, terms: &Terms<'_>) -> WorkOutcome {
@@ -213,10 +235,8 @@ impl<'a> Held<'a> {
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok((!lost).then_some(status));
                 }
-                signal = self.signals.next() => {
-                    self.asked_to_end |= is_ending(signal);
-                    self.group.send(signal);
-                }
+                () = self.grace.over(), if !self.is_killed => self.kill(),
+                signal = self.signals.next() => self.pass_on(signal),
                 event = self.job.next() => match event {
                     job::Event::AskedToStop => self.group.send(Signal::TSTP),
                     job::Event::Stopped(signal) => self.stopped(signal),
@@ -225,31 +245,37 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Waits until no process of the group is left. The group is killed after the grace, or at the second
-    /// interruption. Returns true if the lock is lost by then.
+    /// Waits until no process of the group is left, or until the group is killed at the end of the grace. Returns true
+    /// if the lock is lost by then.
     async fn rest_ends(&mut self, mut lost: bool) -> bool {
-        let (mut grace, mut interrupted) = (pin!(sleep(self.grace)), false);
-        loop {
+        self.grace.begin();
+        while !self.is_killed {
             tokio::select! {
                 biased;
-                () = self.group.gone() => return lost,
-                () = &mut grace => break,
+                () = self.group.gone() => break,
+                () = self.grace.over() => self.kill(),
                 loss = self.guard.lost(), if !lost => {
                     self.lost(loss);
                     lost = true;
                 }
-                signal = self.signals.next() => {
-                    self.asked_to_end |= is_ending(signal);
-                    let interrupts = matches!(signal, Signal::INT | Signal::TERM);
-                    if interrupts && std::mem::replace(&mut interrupted, true) {
-                        break;
-                    }
-                    self.group.send(signal);
-                }
+                signal = self.signals.next() => self.pass_on(signal),
             }
         }
-        self.group.send(Signal::KILL);
         lost
+    }
+
+    /// Passes a signal on to the group. The signal may end the grace.
+    fn pass_on(&mut self, signal: Signal) {
+        self.asked_to_end |= is_ending(signal);
+        if self.grace.is_ended_by(signal) {
+            return self.kill();
+        }
+        self.group.send(signal);
+    }
+
+    fn kill(&mut self) {
+        self.is_killed = true;
+        self.group.send(Signal::KILL);
     }
 
     /// Reports the loss at once, since the command may take its time.

@@ -1,16 +1,20 @@
 //! The place of the locks.
 
 use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{env, fs};
+use std::{env, io};
 
 use leasehold::core::backend::UrlParameters;
-use leasehold::{Connector, LockClient};
+use leasehold::{ClientOptions, Connector, LockClient};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
+use crate::terminal;
 
 /// Characters with a meaning in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
@@ -19,6 +23,8 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 pub(crate) struct StoreUrl<'a> {
     url: String,
     connector: &'a Connector,
+    /// True if no URL was given.
+    is_default: bool,
 }
 
 impl<'a> StoreUrl<'a> {
@@ -33,7 +39,9 @@ impl<'a> StoreUrl<'a> {
                 // A secret often ends with the end of its line.
                 Some(Ok(url)) => (url.trim().to_owned(), "LEASEHOLD_URL".to_owned()),
                 Some(Err(_)) => return Err(usage("LEASEHOLD_URL is not UTF-8")),
-                None => return Ok(Self { url: own_directory()?, connector }),
+                None => {
+                    return Ok(Self { url: own_directory()?, connector, is_default: true });
+                }
             },
         };
         // A missing secret must not give each machine its own locks.
@@ -42,16 +50,20 @@ impl<'a> StoreUrl<'a> {
                 "give it a URL, or leave it out for the locks of this user on this machine alone";
             return Err(usage(&format!("{from} is empty: {remedy}")));
         }
-        Ok(Self { url, connector })
+        Ok(Self { url, connector, is_default: false })
     }
 
     /// Returns a client of the locks. They must be the same locks for all who name them like this.
     pub(crate) async fn connect(&self) -> Result<LockClient, Failure> {
-        self.connect_within(Duration::ZERO).await
+        self.connect_within(Duration::ZERO, ClientOptions::new()).await
     }
 
     /// Connects, and retries for this long while the server is away.
-    pub(crate) async fn connect_within(&self, patience: Duration) -> Result<LockClient, Failure> {
+    pub(crate) async fn connect_within(
+        &self,
+        patience: Duration,
+        options: ClientOptions,
+    ) -> Result<LockClient, Failure> {
         tracing::info!("locks are at {}", self.described());
         if self.url.starts_with("memory:") {
             return Err(usage("locks in memory exclude no other process: choose file:/DIRECTORY"));
@@ -62,7 +74,8 @@ impl<'a> StoreUrl<'a> {
                  may have other working directories, and `~` is not expanded in a URL",
             ));
         }
-        Ok(self.connector.clone().retry_for(patience).connect(&self.url).await?)
+        let connector = self.connector.clone().retry_for(patience);
+        Ok(connector.connect_with(&self.url, options).await?)
     }
 
     /// Connects for a measurement; memory is as good as any store.
@@ -70,6 +83,16 @@ impl<'a> StoreUrl<'a> {
         match self.url.starts_with("memory:") {
             true => Ok(self.connector.connect(&self.url).await?),
             false => self.connect().await,
+        }
+    }
+
+    /// Warns if no URL was given, for a command whose purpose is to run on one of several hosts.
+    pub(crate) fn warn_if_local(&self) {
+        if self.is_default {
+            terminal::warning(
+                "no URL of the locks is given, so each user of each host has locks of its own: \
+                 name a server by --url or LEASEHOLD_URL",
+            );
         }
     }
 
@@ -85,10 +108,18 @@ impl<'a> StoreUrl<'a> {
     }
 }
 
-/// Returns the URL in a file, without the end of its line.
+/// Returns the URL in a file, without the end of its line. Refuses a file that everybody may write: whoever writes it
+/// gives this process locks of its own.
 fn read(path: &Path) -> Result<String, Failure> {
-    let text = fs::read_to_string(path)
-        .map_err(|error| usage(&format!("--url-file {}: {error}", path.display())))?;
+    let refused = |why: &str| usage(&format!("--url-file {}: {why}", path.display()));
+    let unread = |error: io::Error| refused(&error.to_string());
+    let mut file = File::open(path).map_err(unread)?;
+    let found = file.metadata().map_err(unread)?;
+    if found.is_file() && found.mode() & 0o002 != 0 {
+        return Err(refused("everybody may write it: `chmod o-w` it"));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unread)?;
     Ok(text.trim().to_owned())
 }
 

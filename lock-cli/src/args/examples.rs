@@ -59,10 +59,11 @@ A lock that cannot be given back stays for its TTL, as a message on stderr says.
 exit code is then 77 if the command exited with 0.
 
 If a lock is lost, the command's process group gets SIGTERM, and SIGKILL after the grace; the exit
-code is then 76. Signals are passed on to the command. When a signal has ended the command, the lock
-is kept until the rest of its group has ended too; what is left after the grace is killed. A second
-SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed, the system kills
-the command (on Linux), and others get in when the TTL is over.
+code is then 76. With --margin it is lost that long before others get in. Signals are passed on to
+the command. SIGTERM begins the grace too: what is left of the group after it is killed. When a
+signal has ended the command, the lock is kept until the rest of its group has ended, for the grace
+at most. A second SIGINT or SIGTERM within the grace kills at once. If leasehold itself is killed,
+the system kills the command (on Linux), and others get in when the TTL is over.
 
 Exit codes: the command's own; 128 + n if signal n ended it; 126 and 127 if it cannot be run or
 found; 64 usage; 69 the server does not answer, or refuses; 73 it ran, but perhaps that was not
@@ -71,7 +72,9 @@ recorded; 75 lock not acquired; 76 lock lost while running; 77 with --strict, lo
 pub(super) const HOLD_EXAMPLES: &str = "\
 Examples:
   leasehold hold backup                        until Ctrl-D
-  exec 8> >(leasehold hold backup)             in bash: until exec 8>&-, or the end of the shell
+  coproc LOCK { leasehold hold backup; }       in bash: in the background, until exec {LOCK[1]}>&-
+    read -r held <&\"${LOCK[0]}\" || exit 75   and wait for the lock before the work
+    ./backup.sh
   leasehold hold --json-lines                  locks as lines of its input ask for them
 
 When it has the lock, it prints a line of JSON: event (held), name, token, ttl_ms (the time that the
@@ -101,6 +104,9 @@ may still believe.
 When the leadership is lost, leasehold ends the command as `run` does. One second later it is a
 candidate again, and so it is after a command that failed. It ends when the command has succeeded,
 after a signal, or when the command cannot be run.
+
+If the server does not answer, the command is ended before another host leads: by the margin, in
+which the grace fits if the TTL is twice as long or more.
 
 Exit codes: 0 if the command succeeded; after a signal as `run`, 128 + n if signal n ended the
 command or the wait; 126 and 127 if the command cannot be run or found; 64 usage; 69 the server

@@ -21,6 +21,17 @@ pub(super) fn is_asked_for(args: &args::Run) -> bool {
     args.once.is_some() || args.at_least.is_some()
 }
 
+/// Refuses an exit code that would say of a busy lock what only a record shows (C42): that the occurrence is done.
+pub(super) fn refuse_busy_exit(args: &args::Run) -> Result<(), Failure> {
+    if args.once.is_none() || args.busy_exit != Some(0) {
+        return Ok(());
+    }
+    let text = "--busy-exit 0 does not go with --once: 0 says that the occurrence is done, and a \
+                busy lock only that another run has begun it; leave --busy-exit out, and try again \
+                after exit code 75";
+    Err(Failure::new(Exit::Usage, text))
+}
+
 /// Begins a run, unless another has the lock, or the occurrence is done.
 pub(super) async fn begin(
     client: &LockClient,

@@ -1,5 +1,6 @@
 //! Typing errors, the help, and the texts for shells and `man`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
 use crate::shell::{Output, Shell};
@@ -28,6 +29,11 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
         (&["run", "--limit", "0", "a", "--", "true"], "1..=1024"),
         (&["run", "--limit", "2", "--take", "3", "a", "--", "true"], "invalid permits, 3 of 2"),
         (&["run", "--once", "", "a", "--", "true"], "invalid occurrence"),
+        (
+            &["run", "--once", "x", "-E", "0", "a", "--", "true"],
+            "0 says that the occurrence is done",
+        ),
+        (&["elect", "--ttl", "9s", "--margin", "5s", "a", "--", "true"], "choose 4s 500ms at most"),
         (&["run", "--at-least", "25h", "a", "--", "true"], "choose 10 ms to 24 h"),
         (&["run", "--once", "x", "--remember", "0s", "a", "--", "true"], "choose 10 ms to"),
         (&["run", "--ttl", "soon", "a", "--", "true"], "--ttl"),
@@ -242,11 +248,43 @@ async fn a_url_is_read_from_a_file_and_its_store_is_named() {
     let doctor = shell.run(&["--url-file", "url", "doctor"]).await;
     let named = format!("{} (this machine alone)\n", store.url());
     assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
+    // Whoever could write the file could give this host locks of its own.
+    let mode = |mode| std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(shell.file("url"), mode(0o666)).expect("a mode");
+    let refused = shell.run(&["--url-file", "url", "doctor"]).await;
+    assert!(refused.code == 64 && refused.stderr.contains("chmod o-w"), "{}", refused.stderr);
+    std::fs::set_permissions(shell.file("url"), mode(0o644)).expect("a mode");
     let run = shell.run(&["-v", "--url-file", "url", "run", "a", "--", "true"]).await;
     assert!(run.code == 0 && run.stderr.contains(&store.url()), "{}", run.stderr);
     // A secret often ends with a line break.
     let doctor = Shell::with_url(&(store.url() + "\n")).run(&["doctor"]).await;
     assert!(doctor.stdout.starts_with(&named), "{}{}", doctor.stdout, doctor.stderr);
+}
+
+/// Each host would lead, and run an occurrence once more.
+#[tokio::test]
+async fn what_should_run_on_one_host_warns_without_a_server() {
+    for (options, warns) in [
+        (&["elect"][..], true),
+        (&["elect", "-q"], false),
+        (&["run", "--once", "x"], true),
+        (&["run", "--at-least", "1s"], true),
+        (&["run"], false),
+    ] {
+        let shell = Shell::without_url();
+        let output = shell.run(&[options, &["a", "--", "true"]].concat()).await;
+        assert_eq!(output.code, 0, "{options:?}: {}", output.stderr);
+        assert_eq!(
+            output.stderr.contains("name a server"),
+            warns,
+            "{options:?}: {}",
+            output.stderr
+        );
+        let store = File::start();
+        let named = ["--url", &store.url()];
+        let output = shell.run(&[&named[..], options, &["a", "--", "true"]].concat()).await;
+        assert_eq!((output.code, &*output.stderr), (0, ""), "{options:?}");
+    }
 }
 
 #[tokio::test]

@@ -65,6 +65,37 @@ async fn what_outlasts_the_grace_after_a_signal_is_killed() {
     }
 }
 
+/// A command that ignores the request to end.
+const IGNORES: &str = "trap '' TERM INT HUP; echo > ready; while :; do sleep 0.05; done";
+
+/// `docker stop` and systemd kill after a time: a leasehold that waited for longer would leave the lock to its TTL.
+#[tokio::test]
+async fn a_command_that_ignores_a_request_to_end_is_killed_after_the_grace() {
+    let shell = Shell::of(&File::start());
+    for verb in ["run", "elect"] {
+        let ended = async |grace: &str, signals: &[Signal]| {
+            let _ = std::fs::remove_file(shell.file("ready"));
+            let script = format!("echo $$ > pid; {IGNORES}");
+            let mut held = shell.start(&[verb, "--grace", grace, "a", "--", "sh", "-c", &script]);
+            shell.appears("ready").await;
+            let command = shell.pid("pid").await;
+            for signal in signals {
+                assert!(is_running(command), "{verb}: killed before {signal:?}");
+                held.send(*signal);
+                // Two signals of one kind may arrive as one.
+                sleep(Duration::from_millis(300)).await;
+            }
+            assert_eq!(held.code().await, 128 + 9, "{verb}: {}", held.stderr());
+            assert!(!is_running(command), "{verb}");
+            let next = shell.run(&["run", "--no-wait", "a", "--", "true"]).await;
+            assert_eq!(next.code, 0, "{verb}: the lock stays: {}", next.stderr);
+        };
+        ended("1s", &[Signal::TERM]).await;
+        ended("600s", &[Signal::TERM, Signal::TERM]).await;
+        ended("600s", &[Signal::INT, Signal::HUP, Signal::TERM, Signal::INT]).await;
+    }
+}
+
 /// The lock covers the command, which ended by itself.
 #[tokio::test]
 async fn what_a_command_leaves_running_is_left_alone() {

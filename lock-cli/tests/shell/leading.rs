@@ -7,6 +7,7 @@ use std::time::Instant;
 use lock_testkit::eventually;
 use rustix::process::Signal;
 use tokio::process::Child;
+use tokio::time::sleep;
 
 use crate::shell::Shell;
 use crate::snapshot::{compare, typed};
@@ -73,6 +74,35 @@ pub(crate) async fn c40_who_is_signalled_after_a_loss_campaigns_no_more(store: &
     std::fs::write(shell.file("go"), "").expect("a file");
     assert_eq!(leader.code().await, 76, "{}", leader.stderr());
     assert_eq!(terms(&shell).len(), 1);
+}
+
+/// C40: the margin gives a leader that lost its lock the time to clean up, before another leads. The server stands still
+/// for longer than the TTL, so both leaders are right.
+pub(crate) async fn c40_a_leader_cleans_up_before_another_leads(store: &impl Store) {
+    let shell = Shell::of(store);
+    let script = "echo $$ in >> log; trap 'sleep 3; echo $$ out >> log; exit' TERM; \
+                  while :; do sleep 0.01; done";
+    let campaign = ["-v", "elect", "--ttl", "9s", "--grace", "4s", "a", "--", "sh", "-c", script];
+    let mut first = shell.start(&campaign);
+    let lines = async |count: usize| {
+        eventually("a leader", LIMIT, async || shell.read("log").lines().count() >= count).await;
+    };
+    lines(1).await;
+    let mut second = shell.start(&campaign);
+    second.waits().await;
+    assert!(store.stop(), "there is a server to stop");
+    // By then the last renewal is older than the TTL, and the server lets the second in.
+    sleep(SECOND * 9).await;
+    store.go_on();
+    lines(3).await;
+    let log = shell.read("log");
+    let ends: Vec<_> = log.lines().filter_map(|line| line.split(' ').nth(1)).collect();
+    assert_eq!(ends, ["in", "out", "in"], "{log}{}", first.stderr());
+    assert!(first.stderr().contains("was lost"), "{}", first.stderr());
+    for leader in [&mut first, &mut second] {
+        leader.send(Signal::TERM);
+        leader.ended().await;
+    }
 }
 
 pub(crate) async fn c40_a_command_that_failed_is_run_in_another_term(store: &impl Store) {

@@ -106,7 +106,8 @@ shell_checks!(redis: Redis::start().await;
     looking::c45_those_who_look_see_since_when_a_lock_is_held
     once::c42_a_run_that_may_not_be_recorded_has_a_code_of_its_own
     once::c42_a_run_is_recorded_when_the_server_answers_again
-    losing::c09_a_stopped_server_ends_the_command_by_the_deadline);
+    losing::c09_a_stopped_server_ends_the_command_by_the_deadline
+    leading::c40_a_leader_cleans_up_before_another_leads);
 // A quorum only has exclusive holds.
 checks!(quorum: Quorum::start().await;
     running::c14_exit_codes_are_those_of_the_command

@@ -144,11 +144,30 @@ pub(crate) async fn a_command_that_is_stopped_keeps_its_lock(store: &impl Store)
     assert_eq!(held.code().await, 0, "{}", held.stderr());
 }
 
+/// As in a job of CI: its reader sees why nothing happens.
+#[tokio::test]
+async fn a_wait_is_told_in_a_log_after_ten_seconds() {
+    let shell = Shell::of(&File::start());
+    let mut holder = shell.hold(&["--label", "web-3"], "a", "exec sleep 600").await;
+    let mut waiters = [&[][..], &["-q"]]
+        .map(|options| shell.start(&[&["run"], options, &["a", "--", "true"]].concat()));
+    let told = "for \"a\": held by \"web-3\"";
+    eventually("the wait is told", LIMIT, async || waiters[0].stderr().contains(told)).await;
+    assert!(waiters[0].stderr().contains("leasehold: waiting 1"), "{}", waiters[0].stderr());
+    assert_eq!(waiters[0].stderr().lines().count(), 1, "{}", waiters[0].stderr());
+    holder.send(Signal::TERM);
+    holder.ended().await;
+    for waiter in &mut waiters {
+        assert_eq!(waiter.code().await, 0, "{}", waiter.stderr());
+    }
+    assert_eq!(waiters[1].stderr(), "");
+}
+
 #[tokio::test]
 async fn c14_an_absent_server_is_unavailable() {
     let shell = Shell::with_url("redis://:pa55word@127.0.0.1:1/");
     for args in [
-        &["run", "a", "--", "touch", "entered"][..],
+        &["run", "-q", "a", "--", "touch", "entered"][..],
         &["inspect", "a"],
         &["ps"],
         &["watch", "a"],

@@ -29,6 +29,10 @@ async fn c48_a_server_that_starts_later_is_waited_for() {
     let mut candidate = shell.start(&["elect", "b", "--", "sh", "-c", "echo > led; sleep 60"]);
     eventually("it is told", LIMIT, async || candidate.stderr().contains("still a candidate"))
         .await;
+    // C40: a candidate reports an outage once a minute, and a wait in a log is told after ten seconds.
+    let told = "for the server at redis://";
+    eventually("the wait is told", LIMIT, async || waiter.stderr().contains(told)).await;
+    assert_eq!(candidate.stderr().lines().count(), 1, "{}", candidate.stderr());
     redis.0.restart().await;
     assert_eq!(waiter.code().await, 0, "{}", waiter.stderr());
     shell.appears("ran").await;

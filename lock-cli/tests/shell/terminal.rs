@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use crate::LIMIT;
 use crate::shell::Shell;
-use crate::store::{File, Redis};
+use crate::store::{File, Redis, Store};
 
 /// A terminal with a shell in it. It has its own tmux server, which ends with it.
 struct Terminal<'a> {
@@ -92,24 +92,26 @@ async fn the_waiting_line_moves() {
 
     let terminal = Terminal::open(&shell).await;
     terminal.types("$L run a -- echo entered by $LEASEHOLD_URL | tr a-z A-Z");
-    terminal.shows("waiting for \"a\" since ").await;
-    terminal.shows("): held by \"web-3\", 1 before us").await;
-    let first = terminal.line("waiting for \"a\"").expect("a line");
+    terminal.shows(" for \"a\": held by \"web-3\", 1 before us").await;
+    let first = terminal.line(" for \"a\": ").expect("a line");
     eventually("the spinner and the span move", LIMIT, async || {
-        let line = terminal.line("waiting for \"a\"").expect("a line");
-        let (spinner, span) = (line.split(' ').next(), line.split(['(', ')']).nth(1));
-        spinner != first.split(' ').next() && span != first.split(['(', ')']).nth(1)
+        let line = terminal.line(" for \"a\": ").expect("a line");
+        [0, 2].iter().all(|word| line.split(' ').nth(*word) != first.split(' ').nth(*word))
     })
     .await;
+    store.stop();
+    terminal.shows(" for \"a\": no answer from the server for ").await;
+    store.go_on();
+    terminal.shows(" for \"a\": held by \"web-3\", 1 before us").await;
 
     holder.send(Signal::TERM);
-    terminal.shows("): held by \"web-4\", we are next").await;
+    terminal.shows(": held by \"web-4\", we are next").await;
     before.send(Signal::KILL);
     holder.ended().await;
     before.ended().await;
     shell.run(&["release", "--force", "a"]).await;
     terminal.shows("ENTERED BY REDIS").await;
-    assert!(!terminal.screen().contains("waiting for"), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("waiting "), "{}", terminal.screen());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -134,10 +136,10 @@ async fn ctrl_c_ends_the_wait_and_the_command() {
     let mut holder = shell.hold(&[], "a", "exec sleep 60").await;
     let terminal = Terminal::open(&shell).await;
     terminal.types("$L run a -- true; echo code $?");
-    terminal.shows("waiting for \"a\"").await;
+    terminal.shows(" for \"a\": held").await;
     terminal.keys("C-c");
     terminal.shows("code 130").await;
-    assert!(!terminal.screen().contains("since"), "{}", terminal.screen());
+    assert!(!terminal.screen().contains("held"), "{}", terminal.screen());
 
     holder.send(Signal::TERM);
     holder.ended().await;
