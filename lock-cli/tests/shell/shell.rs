@@ -32,6 +32,11 @@ impl Shell {
         Self { url: Some(url.to_owned()), ..Self::without_url() }
     }
 
+    /// Returns this shell with another LEASEHOLD_URL.
+    pub(crate) fn at(self, url: &str) -> Self {
+        Self { url: Some(url.to_owned()), ..self }
+    }
+
     /// Creates a shell without any location of locks.
     pub(crate) fn without_url() -> Self {
         heed_signals();
