@@ -9,8 +9,8 @@ use zookeeper_client::{Client, CreateMode, Error, MultiWriteError, MultiWriteRes
 use crate::claims::Node;
 use crate::error::{BACKEND, overtaken};
 use crate::floor::Floor;
+use crate::places::Place;
 use crate::queue::{Entry, Queue};
-use crate::sessions::Session;
 use crate::standing::Standing;
 use crate::store::Store;
 use crate::written::{Token, Written};
@@ -19,7 +19,7 @@ use crate::written::{Token, Written};
 pub(crate) struct Ask<'a> {
     pub(crate) store: &'a Arc<Store>,
     pub(crate) claim: &'a Claim,
-    pub(crate) session: Arc<Session>,
+    pub(crate) session: Arc<Place>,
     pub(crate) lock: String,
     pub(crate) asked: Moment,
 }
@@ -36,11 +36,11 @@ impl Store {
             contention.at = Some(self.time(asked));
             return Ok(Attempt::Busy(contention));
         }
+        let lock = self.root.lock(&claim.name);
         let session = match self.claims.session(owner) {
             Some(session) => session,
-            None => self.sessions.for_ttl(ttl).await?,
+            None => self.sessions.for_ttl(ttl, &lock).await?,
         };
-        let lock = self.root.lock(&claim.name);
         let ask = Ask { store: self, claim, session, lock, asked };
         // C14: a try reports "busy" of the present. A waiter takes a place, from which it is woken.
         let queue = match waiter {

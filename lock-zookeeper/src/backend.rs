@@ -29,7 +29,7 @@ const WATCH_AGAIN: Duration = Duration::from_secs(1);
 
 /// Locks in one ZooKeeper ensemble.
 ///
-/// Clones share their sessions, one for each TTL, each with a connection. The documentation of the crate has the
+/// Clones share their sessions, one for each step of TTLs and half megabyte of paths, each with a connection. The documentation of the crate has the
 /// guarantees.
 #[derive(Clone)]
 pub struct ZooKeeperBackend {
@@ -68,8 +68,8 @@ impl DistributedLock for ZooKeeperBackend {
             Duration::from_millis(1),
             "while most members are down nobody gets a lock and holders lose theirs at their deadlines; TTLs are granted \
              up to three quarters of the longest session of the server, 30 s as it is set by default, and a hold whose \
-             client died lasts for the session: four thirds of its TTL, or the shortest session of the server, and a \
-             tick; restoring a backup brings back old tokens until the floor is raised",
+             client died lasts for the session: four thirds of its TTL, rounded up to a step, or the shortest session \
+             of the server, and a tick; restoring a backup brings back old tokens until the floor is raised",
         )
         .with_kinds(Kinds::Permits)
     }

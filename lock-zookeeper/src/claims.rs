@@ -12,13 +12,13 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinHandle;
 
 use crate::error::overtaken;
-use crate::sessions::Session;
+use crate::places::Place;
 
 /// A claim of this client: held, waiting, or requested.
 pub(crate) struct Own {
     pub(crate) name: LockName,
     /// Sessions that its node may be on: more than one while the outcome of a move is unknown. A hold has one.
-    pub(crate) sessions: Vec<Arc<Session>>,
+    pub(crate) sessions: Vec<Arc<Place>>,
     /// `None` until the server has confirmed the node: before the answer to the claim, and while the node moves to
     /// another session.
     pub(crate) node: Option<Node>,
@@ -49,7 +49,7 @@ pub(crate) struct Expired {
     pub(crate) owner: OwnerId,
     pub(crate) name: LockName,
     pub(crate) node: Option<Node>,
-    pub(crate) sessions: Vec<Arc<Session>>,
+    pub(crate) sessions: Vec<Arc<Place>>,
 }
 
 /// The task that wakes a waiter, and the last time at which its place was seen.
@@ -80,7 +80,7 @@ impl Claims {
         &self,
         name: &LockName,
         owner: OwnerId,
-        session: &Arc<Session>,
+        session: &Arc<Place>,
         lasts: Duration,
     ) -> Result<(), BackendError> {
         let (until, mut claims) = (SystemClock.now().after(lasts), self.lock());
@@ -97,7 +97,8 @@ impl Claims {
         if own.is_over {
             return Err(over());
         }
-        own.sessions.retain(|known| !known.is_over() && !Arc::ptr_eq(known, session));
+        let is_same = |known: &Place| known.session_number() == session.session_number();
+        own.sessions.retain(|known| !known.is_over() && !is_same(known));
         own.sessions.push(session.clone());
         (own.node, own.is_held, own.waiting) = (None, false, None);
         own.last_until(until);
@@ -109,7 +110,7 @@ impl Claims {
     pub(crate) fn held(
         &self,
         owner: OwnerId,
-        session: &Arc<Session>,
+        session: &Arc<Place>,
         node: Node,
         ttl: Duration,
     ) -> Result<(), BackendError> {
@@ -155,7 +156,7 @@ impl Claims {
     }
 
     /// Returns the session of a claim.
-    pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Session>> {
+    pub(crate) fn session(&self, owner: OwnerId) -> Option<Arc<Place>> {
         self.lock().get(&owner)?.sessions.iter().find(|session| !session.is_over()).cloned()
     }
 
@@ -236,6 +237,7 @@ fn over() -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::Session;
 
     /// S3: the node of an expired claim is being deleted, so nobody may believe in that node.
     #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use lock_core::backend::{Release, WITHDRAWAL_REMEMBERED, evicted};
-use lock_core::{BackendError, Clock, Holder, LockName, OwnerId, SystemClock, Whom};
+use lock_core::{BackendError, Clock, Holder, LockName, Moment, OwnerId, SystemClock, Whom};
 use zookeeper_client::{CreateMode, Error};
 
 use crate::claims::Expired;
@@ -72,7 +72,7 @@ impl Store {
         self.ensure_kept();
         let session = self.sessions.common().await?;
         // C19: once the marks exist, no later request of the claims succeeds.
-        try_join_all(owners.iter().map(|owner| self.mark(&session, *owner))).await?;
+        try_join_all(owners.iter().map(|owner| self.mark(*owner))).await?;
         let lock = self.root.lock(name);
         self.delete_all(&session, &lock, owners).await?;
         owners.iter().for_each(|owner| self.claims.forget(*owner));
@@ -120,32 +120,41 @@ impl Store {
     }
 
     /// Leaves the mark of the withdrawn claim of `owner`.
-    async fn mark(&self, session: &Session, owner: OwnerId) -> Result<(), BackendError> {
+    pub(crate) async fn mark(&self, owner: OwnerId) -> Result<(), BackendError> {
         let path = self.root.mark(owner);
+        // A repeat finds the mark on the first session.
+        let known = self.marks.lock().get(&path).map(|(place, _)| place.clone());
+        let place = match known.filter(|place| !place.is_over()) {
+            Some(place) => place,
+            None => self.sessions.for_mark(&path).await?,
+        };
         let until = SystemClock.now().after(MARK_LASTS);
-        self.marks.lock().insert(path.clone(), until);
+        self.marks.lock().insert(path.clone(), (place.clone(), until));
         let options = CreateMode::Ephemeral.with_acls(self.acls);
-        let made = session.client().create(&path, &[], &options).await;
+        let made = place.client().create(&path, &[], &options).await;
         match made {
             Ok(_) | Err(Error::NodeExists) => Ok(()),
             Err(Error::NoNode) => {
-                self.make_folders(session).await?;
+                self.make_folders(&place).await?;
                 Err(overtaken("the folder of marks was removed"))
             }
-            Err(error) => Err(session.failed(error)),
+            Err(error) => Err(place.failed(error)),
         }
     }
 
-    /// Deletes the marks that have expired.
+    /// Deletes the marks that have expired. After a failure the next look tries again.
     pub(crate) async fn delete_old_marks(&self, session: &Session) {
         let now = SystemClock.now();
-        let old: Vec<String> = {
-            let mut marks = self.marks.lock();
-            marks.extract_if(|_, until| now.has_reached(*until)).map(|(path, _)| path).collect()
+        let is_old = |(path, (_, until)): (&String, &(_, Moment))| {
+            now.has_reached(*until).then(|| path.clone())
         };
-        // A mark that stays ends with the session.
-        let client = session.client();
-        join_all(old.iter().map(|path| client.delete(path, None))).await;
+        let old: Vec<_> = self.marks.lock().iter().filter_map(is_old).collect();
+        let deleted = old.iter().map(async |path| {
+            if self.delete(session, path).await.is_ok() {
+                self.marks.lock().remove(path);
+            }
+        });
+        join_all(deleted).await;
     }
 
     pub(crate) async fn evict(

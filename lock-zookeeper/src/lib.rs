@@ -18,8 +18,9 @@
 //! shared claims before them. Claims on permits, `{owner}-{taken}of{permits}-{sequence}`, hold once their data has
 //! their slots.
 //!
-//! - **Session**: one for each TTL that the client uses, a third longer than the TTL, and one for everything except
-//!   claims. The client ends a session that no claim has used for 15 s, and all sessions without claims and marks
+//! - **Session**: one for each step of TTLs that the client uses, a third longer than the step, and one for everything
+//!   except claims. Paths beyond 512 kB go on another session, since the end of a session is one transaction of all
+//!   its paths. The client ends a session that no claim has used for 15 s, and all sessions without claims and marks
 //!   when it shuts down. If a client dies or is cut off, the server ends its sessions and deletes their nodes.
 //! - **Acquire**: reads the children of the lock. If there is none, or the caller waits, one transaction creates
 //!   the node, and the children are read again with it. The owner is in the node's name, so that a request whose
@@ -44,8 +45,8 @@
 //! - **Loss**: each hold's own node is watched, so that its holder is told at once when it is deleted.
 //!
 //! # What ZooKeeper does not promise
-//! A hold whose holder died lasts as long as its session: four thirds of its TTL, at least the shortest session
-//! of the server (by default 4 s), and up to a tick more (by default 2 s). A change of leader starts all sessions
+//! A hold whose holder died lasts as long as its session: four thirds of its TTL, which is rounded up to a step for
+//! that, at least the shortest session of the server (by default 4 s), and up to a tick more (by default 2 s). A change of leader starts all sessions
 //! anew. TTLs above three quarters of the longest session (by default 40 s) are refused.
 //!
 //! # Formats
@@ -66,6 +67,7 @@ mod keeper;
 mod listing;
 mod names;
 mod options;
+mod places;
 mod queue;
 mod renewal;
 mod runs;

@@ -10,6 +10,7 @@ use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
 use crate::claims::Node;
 use crate::error::overtaken;
+use crate::places::Place;
 use crate::queue::Entry;
 use crate::sessions::Session;
 use crate::store::Store;
@@ -24,7 +25,7 @@ struct Extending<'a> {
     /// Its index among the requested renewals.
     at: usize,
     path: String,
-    session: Arc<Session>,
+    session: Arc<Place>,
 }
 
 type ExtensionResult = Result<Extension, BackendError>;
@@ -67,9 +68,9 @@ impl Store {
     }
 
     async fn extend_batches(&self, mut holds: Vec<Extending<'_>>) -> Vec<(usize, ExtensionResult)> {
-        holds.sort_by_key(|hold| Arc::as_ptr(&hold.session).addr());
-        let same =
-            |one: &Extending<'_>, other: &Extending<'_>| Arc::ptr_eq(&one.session, &other.session);
+        let number = |hold: &Extending<'_>| hold.session.session_number();
+        holds.sort_by_key(number);
+        let same = |one: &Extending<'_>, other: &Extending<'_>| number(one) == number(other);
         let batches = holds.chunk_by(same).flat_map(|holds| holds.chunks(BATCH));
         let answers = join_all(batches.map(|batch| self.extend_batch(batch))).await;
         answers.into_iter().flatten().collect()
@@ -138,7 +139,7 @@ impl Store {
                 None => return Ok(Extension::Lost),
             },
         };
-        let session = self.sessions.for_ttl(lasts).await?;
+        let session = self.sessions.for_ttl(lasts, &self.root.lock(&renewal.name)).await?;
         // C19: from here on the path of the node is unknown, until the answer to the move. If no answer comes, or
         // this future is dropped, the next renewal looks for the node.
         self.claims.asked(&renewal.name, owner, &session, lasts)?;

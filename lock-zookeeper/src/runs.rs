@@ -7,7 +7,6 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{join_all, try_join_all};
 use lock_core::backend::{Record, Recording, Release};
@@ -55,12 +54,7 @@ impl Store {
                 self.claims.forget(owner);
                 return Ok(Release::NotHeld);
             };
-            // Delays of any length would need as many sessions. A whole second may be too long for the server.
-            let whole = self.sessions.for_ttl(Duration::from_secs(delay.as_secs() + 1)).await;
-            let session = match whole {
-                Err(error) if !error.is_transient() => self.sessions.for_ttl(delay).await?,
-                session => session?,
-            };
+            let session = self.sessions.for_ttl(delay, &self.root.lock(name)).await?;
             self.claims.asked(name, nobody, &session, delay)?;
             let path = Entry::moved(&node.path).replace(&owner.expose(), &nobody.expose());
             // An extension may have moved the hold meanwhile.

@@ -1,4 +1,4 @@
-//! Sessions: one for each TTL that the client uses.
+//! Sessions: one for each step of TTLs that the client uses, and for each half megabyte of paths on it.
 //!
 //! The server deletes the nodes of a session that was silent for its time-out. A session lasts a third longer
 //! than the TTL of its holds. A member tells the leader of its sessions twice a tick. If the member dies in
@@ -15,20 +15,30 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{BackendError, Clock, Moment, Outcome, SystemClock};
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
 use tokio::time::timeout;
 use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 
 use crate::error::{BACKEND, classify, ends_session};
 use crate::options::Target;
+use crate::places::{Opening, Place, Room};
 use crate::store::Found;
 
-/// Time-out of the common session, for everything except claims: it carries the marks of withdrawn claims.
+/// Time-out of the common session, for everything except claims, and of the sessions of marks of withdrawn claims.
 const COMMON: Duration = Duration::from_secs(40);
 
 /// Shortest time-out that is asked for. A connection is given up after two fifths of it without an answer, which a busy
 /// server may need.
 const SHORTEST: Duration = Duration::from_secs(1);
+
+/// TTLs in seconds to which those of claims are rounded up for their session: each session is a connection, and servers
+/// take 60 from a host (`maxClientCnxns`).
+const STEPS: [u64; 29] = [
+    1, 2, 3, 5, 7, 10, 15, 20, 30, 45, 60, 90, 120, 180, 300, 450, 600, 900, 1_200, 1_800, 2_700,
+    3_600, 5_400, 7_200, 10_800, 18_000, 28_800, 43_200, 86_400,
+];
+
+/// Most bytes of a claim's path beyond that of its lock: owner, kind, sequence, moves, and the length.
+const BEYOND_LOCK: usize = 80;
 
 /// Longest wait for a new connection.
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
@@ -100,7 +110,7 @@ impl Session {
 #[cfg(test)]
 impl Session {
     /// A session on a server that accepts it and answers its first ping, and then nothing.
-    pub(crate) async fn mute() -> Arc<Self> {
+    pub(crate) async fn mute() -> Arc<Place> {
         use std::io::{Read as _, Write as _};
 
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -122,16 +132,15 @@ impl Session {
             let _ = connection.read_to_end(&mut Vec::new());
         });
         let client = Client::connect(&address.to_string()).await.expect("a session");
-        Arc::new(Self::new(client, address.to_string()))
+        let session = Arc::new(Self::new(client, address.to_string()));
+        Place::new(session, Arc::<Opening>::default().room(0).expect("no bytes"))
     }
 }
 
-type Opening = Arc<OnceCell<Arc<Session>>>;
-
-/// The sessions of one client, by their time-outs.
+/// The sessions of one client, by their time-outs and numbers.
 pub(crate) struct Sessions {
     target: Target,
-    open: Mutex<HashMap<Duration, Opening>>,
+    open: Mutex<HashMap<(Duration, usize), Arc<Opening>>>,
 }
 
 impl Sessions {
@@ -141,17 +150,28 @@ impl Sessions {
 
     /// Returns the session for everything except claims.
     pub(crate) async fn common(&self) -> Result<Arc<Session>, BackendError> {
-        self.session(COMMON).await
+        self.opened(COMMON, &self.room(COMMON, 0)).await
     }
 
-    /// Returns the session of holds with this TTL.
-    pub(crate) async fn for_ttl(&self, ttl: Duration) -> Result<Arc<Session>, BackendError> {
-        let lasts = (ttl * 4 / 3 + Duration::from_millis(1)).max(SHORTEST);
-        let session = self.session(lasts).await?;
-        if session.longest_ttl() >= ttl {
-            return Ok(session);
+    /// Returns a place for the mark with this path.
+    pub(crate) async fn for_mark(&self, path: &str) -> Result<Arc<Place>, BackendError> {
+        self.place(COMMON, path.len() + size_of::<u32>()).await
+    }
+
+    /// Returns a place for a claim with this TTL on the lock with this node.
+    pub(crate) async fn for_ttl(
+        &self,
+        ttl: Duration,
+        lock: &str,
+    ) -> Result<Arc<Place>, BackendError> {
+        let mut steps = STEPS.into_iter().map(Duration::from_secs);
+        let step = steps.find(|step| *step >= ttl).unwrap_or(ttl);
+        let lasts = step * 4 / 3 + Duration::from_millis(1);
+        let place = self.place(lasts, lock.len() + BEYOND_LOCK).await?;
+        if place.longest_ttl() >= ttl {
+            return Ok(place);
         }
-        let longest = session.longest_ttl();
+        let longest = place.longest_ttl();
         let context = format!(
             "a TTL of {ttl:?} is too long for this server, whose sessions allow {longest:?}: ask for less, or raise \
              maxSessionTimeout to four thirds of the TTL"
@@ -172,9 +192,14 @@ impl Sessions {
         self.target.login.is_some()
     }
 
-    async fn session(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
-        let opening = self.opening(lasts);
-        let session = opening.get_or_try_init(|| self.connect(lasts)).await?;
+    async fn place(&self, lasts: Duration, bytes: usize) -> Result<Arc<Place>, BackendError> {
+        let room = self.room(lasts, bytes);
+        let session = self.opened(lasts, &room).await?;
+        Ok(Place::new(session, room))
+    }
+
+    async fn opened(&self, lasts: Duration, room: &Room) -> Result<Arc<Session>, BackendError> {
+        let session = room.opening.session.get_or_try_init(|| self.connect(lasts)).await?;
         *session.used.lock() = SystemClock.now();
         self.revive(lasts, session).await?;
         Ok(session.clone())
@@ -205,9 +230,9 @@ impl Sessions {
     /// Gives another connection to each session without one.
     pub(crate) async fn revive_all(&self) {
         let open: Vec<_> =
-            self.open.lock().iter().map(|(lasts, open)| (*lasts, open.clone())).collect();
+            self.open.lock().iter().map(|((lasts, _), open)| (*lasts, open.clone())).collect();
         let revived = open.iter().map(async |(lasts, open)| {
-            if let Some(session) = open.get() {
+            if let Some(session) = open.session.get() {
                 // The next look tries again.
                 let _ = self.revive(*lasts, session).await;
             }
@@ -215,14 +240,19 @@ impl Sessions {
         join_all(revived).await;
     }
 
-    /// Returns the open session with this time-out, or starts to open one.
-    fn opening(&self, lasts: Duration) -> Opening {
-        let mut open = self.open.lock();
-        let opening = open.entry(lasts).or_default();
-        if opening.get().is_some_and(|session| session.is_over()) {
-            *opening = Opening::default();
+    /// Sets bytes aside on the first session with this time-out that has room for them, or on a new one.
+    fn room(&self, lasts: Duration, bytes: usize) -> Room {
+        let (mut open, mut number) = (self.open.lock(), 0);
+        loop {
+            let opening = open.entry((lasts, number)).or_default();
+            if opening.session.get().is_some_and(|session| session.is_over()) {
+                *opening = Arc::default();
+            }
+            if let Some(room) = opening.room(bytes) {
+                return room;
+            }
+            number += 1;
         }
-        opening.clone()
     }
 
     async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
@@ -237,14 +267,30 @@ impl Sessions {
             return classify(error);
         }
         let context = match self.target.is_tls {
+            _ if self.is_connected() => {
+                "no server takes one more connection of this client, whose others stand: each step of TTLs and each \
+                 half megabyte of paths has its own; look at maxClientCnxns, by default 60 for each host"
+            }
             true => {
                 "no server can be reached by TLS: if it speaks none, say zookeeper, not zookeepers; else look at its \
                  certificate, and who signed it"
             }
-            false => "no server can be reached: if it speaks TLS, say zookeepers, not zookeeper",
+            false => {
+                "no server can be reached: if it speaks TLS, say zookeepers, not zookeeper; if other clients of this \
+                 host are connected, look at maxClientCnxns, by default 60"
+            }
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
             .at(&self.target.hosts())
+    }
+
+    /// Returns true if a session has a connection.
+    fn is_connected(&self) -> bool {
+        let is_connected = |opening: &Arc<Opening>| {
+            let session = opening.session.get();
+            session.is_some_and(|session| session.client().state() == SessionState::SyncConnected)
+        };
+        self.open.lock().values().any(is_connected)
     }
 
     /// Opens a connection, for a new session or for this one.
@@ -270,27 +316,27 @@ impl Sessions {
     /// Ends the sessions that nobody has used for a while.
     pub(crate) async fn end_idle(&self) {
         let now = SystemClock.now();
-        self.end(|lasts, session| lasts != COMMON && now.since(*session.used.lock()) >= IDLE_LIMIT)
+        self.end(|is_common, session| !is_common && now.since(*session.used.lock()) >= IDLE_LIMIT)
             .await;
     }
 
     /// Ends the sessions without claims, and the common one if `all`.
     pub(crate) async fn end_unused(&self, all: bool) {
-        self.end(|lasts, _| all || lasts != COMMON).await;
+        self.end(|is_common, _| all || !is_common).await;
     }
 
-    /// Ends sessions without claims: the session of a claim is in use by its [`Own`](crate::claims::Own).
-    async fn end(&self, is_ended: impl Fn(Duration, &Session) -> bool) {
-        let is_ended = |lasts: &Duration, opening: &mut Opening| {
+    /// Ends sessions without nodes: each node of ours has a [`Place`] on its session.
+    async fn end(&self, is_ended: impl Fn(bool, &Session) -> bool) {
+        let is_ended = |key: &(Duration, usize), opening: &mut Arc<Opening>| {
             let unused = |session: &Arc<Session>| {
-                Arc::strong_count(session) == 1 && is_ended(*lasts, session)
+                Arc::strong_count(session) == 1 && is_ended(is_common(key), session)
             };
-            Arc::strong_count(opening) == 1 && opening.get().is_some_and(unused)
+            Arc::strong_count(opening) == 1 && opening.session.get().is_some_and(unused)
         };
         let ended: Vec<_> = self.open.lock().extract_if(is_ended).collect();
-        for (lasts, opening) in ended {
-            let Some(session) = opening.get().map(|session| session.client().session().clone())
-            else {
+        for ((lasts, _), opening) in ended {
+            let session = opening.session.get();
+            let Some(session) = session.map(|session| session.client().session().clone()) else {
                 continue;
             };
             drop(opening);
@@ -302,6 +348,11 @@ impl Sessions {
 
     /// Returns true if a session exists that may have to be ended later.
     pub(crate) fn has_idle(&self) -> bool {
-        self.open.lock().keys().any(|lasts| *lasts != COMMON)
+        self.open.lock().keys().any(|key| !is_common(key))
     }
+}
+
+/// Returns true for the session of everything except claims.
+fn is_common((lasts, number): &(Duration, usize)) -> bool {
+    *lasts == COMMON && *number == 0
 }

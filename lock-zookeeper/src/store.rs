@@ -14,6 +14,7 @@ use crate::claims::{Claims, Node};
 use crate::floor::{self, Floors};
 use crate::names::Root;
 use crate::options::Target;
+use crate::places::Place;
 use crate::queue::{Entry, Queue};
 use crate::sessions::{Session, Sessions};
 use crate::written::{Token, Written};
@@ -26,8 +27,8 @@ pub(crate) struct Store {
     pub(crate) sessions: Sessions,
     pub(crate) floors: Floors,
     pub(crate) claims: Claims,
-    /// The marks of withdrawn claims, and the expiry of each.
-    pub(crate) marks: Mutex<HashMap<String, Moment>>,
+    /// The marks of withdrawn claims, with the place and the expiry of each.
+    pub(crate) marks: Mutex<HashMap<String, (Arc<Place>, Moment)>>,
     pub(crate) acls: Acls<'static>,
     pub(crate) keeper: Mutex<Option<JoinHandle<()>>>,
     started: Moment,

@@ -25,6 +25,7 @@ use zookeeper_client::{Error, WatchedEvent};
 
 use crate::attempt::Ask;
 use crate::claims::Node;
+use crate::places::Place;
 use crate::queue::{Entry, Queue};
 use crate::sessions::Session;
 use crate::standing::Standing;
@@ -37,7 +38,7 @@ const UNCLAIMED_LASTS: Duration = Duration::from_secs(2);
 /// A waiter's turn.
 struct Turn {
     claim: Claim,
-    session: Arc<Session>,
+    session: Arc<Place>,
     node: Node,
     before: Option<Before>,
     /// Node of the first claim, when the queue was last read.
@@ -71,7 +72,7 @@ impl Store {
     pub(crate) fn wake_in_turn(
         self: &Arc<Self>,
         claim: &Claim,
-        session: &Arc<Session>,
+        session: &Arc<Place>,
         node: &Node,
         waiter: &WaiterHandle,
         queue: &Queue,

@@ -4,6 +4,7 @@
 
 mod access;
 mod conformance;
+mod deaths;
 mod faults;
 mod floor;
 mod losses;

@@ -13,8 +13,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::{SHORT_TTL, one_member};
 use crate::support::{
-    MINUTE, SLACK, client, fresh_name, held, patient, released, served, served_within,
-    steps_of_the_servers_clock, until_waiting,
+    MINUTE, SLACK, client, fresh_name, held, patient, refusal, released, served, served_within,
+    shown, steps_of_the_servers_clock, until_waiting,
 };
 
 fn runtime() -> Runtime {
@@ -122,6 +122,34 @@ async fn c04_a_ttl_beyond_the_longest_session_is_refused() {
     assert!(refused.contains("too long") && refused.contains("maxSessionTimeout"), "{refused}");
     let most = LockRequest::new("a").ttl(Duration::from_secs(5));
     released(client.acquire(most).await.expect("a free lock")).await;
+}
+
+/// C4: TTLs share sessions by steps, so that many TTLs need few connections. A grant has the TTL that was asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c04_many_ttls_share_few_connections() {
+    let settings = ["maxClientCnxns=12", "maxSessionTimeout=40000"];
+    let server = ZooKeeperServer::start_with(&settings).await;
+    let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
+    for number in 1..=80 {
+        let ttl = Duration::from_millis(375) * number;
+        let claim = LockRequest::new(fresh_name()).ttl(ttl).claim().expect("a good claim");
+        let granted = backend.acquire(&claim, None).await.expect("a connection");
+        let Attempt::Granted(grant) = granted else { panic!("{granted:?}") };
+        assert_eq!(grant.ttl, ttl);
+    }
+}
+
+/// C15: a server that takes no more connections of a host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_connection_too_many_names_the_limit() {
+    let server = ZooKeeperServer::start_with(&["maxClientCnxns=2"]).await;
+    let client = client(&server.url()).await;
+    let _held = held(&client, "a").await;
+    let longer = LockRequest::new("b").ttl(MINUTE * 2);
+    let refused = shown(&client.try_acquire(longer).await.expect_err("a third connection"));
+    assert!(refused.contains("whose others stand") && refused.contains("maxClientCnxns"));
+    let refused = refusal(&server.url()).await;
+    assert!(refused.contains("maxClientCnxns"), "{refused}");
 }
 
 /// C41: so is such a span of a run, before its work begins, and the lock is free again.
