@@ -33,7 +33,7 @@ const WATCHED_AFTER: Duration = Duration::from_millis(100);
 
 /// Locks in one etcd cluster.
 ///
-/// Clones share one connection, one stream of watches and one session for each TTL. The documentation of the crate
+/// Clones share one connection, one stream of watches and the sessions of each TTL. The documentation of the crate
 /// lists the guarantees.
 #[derive(Clone)]
 pub struct EtcdBackend {

@@ -1,6 +1,6 @@
 //! The sessions of one client, which its claims share.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,21 +13,33 @@ use crate::wire::server::Server;
 /// the session was not renewed at that very moment.
 const MARGIN: Duration = Duration::from_secs(2);
 
+/// Most claims on a session. A cluster deletes all keys of a lease that ends in one step, and writes nothing else
+/// meanwhile: 100,000 keys take 2 s. All keys with the longest names also fit in one answer.
+const MOST_CLAIMS: usize = 2_000;
+
 #[derive(Default)]
 pub(crate) struct SessionPool {
-    /// By the seconds of their leases.
-    renewed: HashMap<i64, Arc<Session>>,
+    renewed: Vec<Arc<Session>>,
     /// Sessions that nobody renews: those of holds that were made to last longer (C41).
     unrenewed: Vec<Arc<Session>>,
 }
 
 impl SessionPool {
-    /// Returns the session for this TTL. A session that the server has ended is replaced.
+    /// Returns a session for this TTL that has room for a claim. A session that the server has ended is replaced.
     pub(crate) fn for_ttl(&mut self, server: &Arc<Server>, ttl: Ttl) -> Arc<Session> {
         let seconds = whole_seconds(ttl.as_duration() + MARGIN);
-        self.renewed.retain(|_, session| !session.is_gone());
-        let new = || Session::new(server.clone(), seconds);
-        self.renewed.entry(seconds).or_insert_with(new).clone()
+        self.renewed.retain(|session| !session.is_gone());
+        // Each claim has a reference to its session, and each request of a claim has another.
+        let has_room = |session: &&Arc<Session>| {
+            session.ttl().as_secs() == seconds.unsigned_abs()
+                && Arc::strong_count(session) <= MOST_CLAIMS
+        };
+        if let Some(session) = self.renewed.iter().find(has_room) {
+            return session.clone();
+        }
+        let session = Session::new(server.clone(), seconds);
+        self.renewed.push(session.clone());
+        session
     }
 
     /// Returns the session for a renewed claim, which is on this one. A claim stays on its session while that one
@@ -63,7 +75,7 @@ impl SessionPool {
 
     /// Returns the sessions that are renewed.
     pub(crate) fn renewed(&self) -> impl Iterator<Item = &Arc<Session>> {
-        self.renewed.values()
+        self.renewed.iter()
     }
 
     /// Returns true if there are sessions that nobody renews.
@@ -83,9 +95,9 @@ impl SessionPool {
         may_go: impl Fn(&Session) -> bool,
     ) -> Vec<Arc<Session>> {
         let is_unused = |session: &Session| !needed.contains(&session.id());
-        let gone = self.renewed.extract_if(|_, session| is_unused(session) && may_go(session));
+        let gone = self.renewed.extract_if(.., |session| is_unused(session) && may_go(session));
         let ended = self.unrenewed.extract_if(.., |session| is_unused(session));
-        gone.map(|(_, session)| session).chain(ended).collect()
+        gone.chain(ended).collect()
     }
 
     /// Takes back a session that could not be ended. It is not renewed any more.
@@ -102,4 +114,27 @@ pub(crate) fn whole_seconds(span: Duration) -> i64 {
 /// Returns a TTL in whole seconds, rounded up (C4).
 pub(crate) fn whole(ttl: Ttl) -> Duration {
     Duration::from_secs(whole_seconds(ttl.as_duration()).unsigned_abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use etcd_client::ConnectOptions;
+
+    use super::*;
+
+    #[test]
+    fn c28_the_claims_of_a_dead_client_end_in_steps() {
+        let members = vec!["127.0.0.1:1".to_owned()];
+        let server = Arc::new(Server::new(members, ConnectOptions::new(), String::new()));
+        let (mut pool, ttl) = (SessionPool::default(), Ttl::default());
+        let full: Vec<_> = (0..MOST_CLAIMS).map(|_| pool.for_ttl(&server, ttl)).collect();
+        assert!(full.iter().all(|session| session.id() == full[0].id()));
+        let next = pool.for_ttl(&server, ttl);
+        assert_ne!(next.id(), full[0].id());
+        drop(next);
+        assert_eq!(pool.take_unused(&[full[0].id()].into(), |_| true).len(), 1);
+        let first = full[0].id();
+        drop(full);
+        assert_eq!(pool.for_ttl(&server, ttl).id(), first, "it has room again");
+    }
 }
