@@ -36,7 +36,7 @@ const LOOKED_AT: usize = 64;
 /// The floor of one ensemble.
 #[derive(Debug)]
 pub(crate) struct Floor {
-    path: String,
+    pub(crate) path: String,
     data: Vec<u8>,
     /// Difference between a hold's token and the id of the transaction that wrote that its claim holds.
     pub(crate) offset: i64,
@@ -66,11 +66,7 @@ impl Floor {
         let Some((offset, last)) =
             offset().and_then(|offset| Some((offset, offset.checked_add(written)?)))
         else {
-            let context = format!(
-                "the floor of tokens, the node {path}, is not understood: delete it, and the next client writes a \
-                 later one"
-            );
-            return Err(BackendError::refusal(BACKEND, context));
+            return Err(not_understood(&path));
         };
         Ok(Self { path, data, offset, last, version })
     }
@@ -90,6 +86,13 @@ impl Floor {
     pub(crate) fn guard(&self, write: &mut MultiWriter<'_>) -> Result<(), Error> {
         write.add_set_data(&self.path, &self.data, None)
     }
+}
+
+fn not_understood(path: &str) -> BackendError {
+    let context = format!(
+        "the floor of tokens, the node {path}, is not understood: delete it, and the next client writes a later one"
+    );
+    BackendError::refusal(BACKEND, context)
 }
 
 /// Returns the token of the hold that this transaction wrote, under a floor of this offset.
@@ -173,6 +176,8 @@ impl Floors {
         let times = children.iter().filter_map(|child| child.parse().ok());
         let Some(path) = times.max().map(|time| self.path(time)) else { return Ok((true, None)) };
         match client.get_data(&path).await {
+            // C22: no floor of ours ends with a session, after which tokens would fall.
+            Ok((_, stat)) if stat.ephemeral_owner != 0 => Err(not_understood(&path)),
             Ok((data, stat)) => {
                 let floor = Floor::read(path, data, (stat.czxid, stat.mzxid), stat.version)?;
                 Ok((true, Some(floor)))

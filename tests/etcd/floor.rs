@@ -182,3 +182,16 @@ async fn s3_a_floor_that_is_not_understood_grants_nothing() {
     assert!(shown(&error).contains(FLOOR), "{error:?}");
     assert_eq!(floor(&server), "later:7");
 }
+
+/// C22: a stranger may have written the floor on a lease of its own, after which tokens would fall.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_floor_that_ends_with_a_lease_grants_nothing() {
+    let server = EtcdServer::start().await;
+    token(&client(&server.url()).await).await;
+    let granted = server.ctl(&["lease", "grant", "600"]);
+    let lease = granted.split(' ').nth(1).expect("its id");
+    server.ctl(&["put", FLOOR, &floor(&server), &format!("--lease={lease}")]);
+    let refused = client(&server.url()).await.try_acquire("a").await;
+    let Err(error @ LockError::Backend { .. }) = refused else { panic!("{refused:?}") };
+    assert!(shown(&error).contains(FLOOR), "{error:?}");
+}

@@ -125,3 +125,17 @@ async fn s3_a_floor_that_is_not_understood_grants_nothing() {
     assert!(shown(&error).contains(&floor.path(&name)), "{error:?}");
     assert_eq!(floor.read().await.0, name);
 }
+
+/// C22: a stranger may have made the floor for the time of a session, after which tokens would fall.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_floor_that_ends_with_a_session_grants_nothing() {
+    let floor = Floor::of_a_new_root().await;
+    drop(floor.client().await);
+    let (name, _) = floor.read().await;
+    floor.operator.delete(&floor.path(&name), None).await.expect("an answer");
+    let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+    floor.operator.create(&floor.path(&name), &[], &options).await.expect("an answer");
+    let refused = leasehold::connect(&floor.url).await;
+    let Err(error @ LockError::Backend { .. }) = refused else { panic!("{refused:?}") };
+    assert!(shown(&error).contains(&floor.path(&name)), "{error:?}");
+}

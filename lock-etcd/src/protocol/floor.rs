@@ -202,6 +202,8 @@ impl Floors {
     fn read_value(&self, found: &KeyValue) -> Result<Written, BackendError> {
         let then = "the next client writes a later one, above all tokens so far";
         written(found.value(), found.mod_revision())
+            // C22: no floor of ours ends with a lease, after which tokens would fall.
+            .filter(|_| found.lease() == 0)
             .ok_or_else(|| not_understood(&self.key, "the floor of tokens", then))
     }
 
