@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{BackendError, Finding, LockRequest, OwnerId, Ttl};
-use zookeeper_client::{AuthId, Permission};
+use zookeeper_client::{Acl, Permission};
 
-use crate::sessions::Session;
 use crate::store::Store;
 
 impl Store {
@@ -31,31 +30,58 @@ impl Store {
             Ok(shortest) => sessions(shortest, session.longest_ttl()),
             Err(error) => Finding::unknown("sessions", error.to_string(), "ask again"),
         };
-        Ok(vec![members, lengths, self.access(&session).await, self.rights(prefix).await])
+        Ok(vec![members, lengths, self.access().await, self.rights(prefix).await])
     }
 
-    /// Looks at the rights to the locks of everybody. The rights to delete a node are those to its parent.
-    async fn access(&self, session: &Session) -> Finding {
-        let remedy = "while nobody holds a lock, delete the root with all its nodes, which were created without a user";
-        let acls = match session.client().get_acl(&self.root.locks()).await {
-            Ok((acls, _)) => acls,
-            Err(error) => return Finding::unknown("access", error.to_string(), remedy),
-        };
-        let is_open = acls.iter().any(|acl| {
-            *acl.auth_id() == AuthId::anyone() && acl.permission().has(Permission::DELETE)
-        });
-        match (is_open, self.sessions.have_a_user()) {
-            (false, _) => Finding::good("access", "the locks are for their user alone"),
-            (true, false) => Finding::good(
+    /// Looks at the rights of others to the nodes that all locks share. A stranger may have made them first, and keeps
+    /// the rights that it gave itself.
+    async fn access(&self) -> Finding {
+        let remedy = "while nobody holds a lock, delete the root with all its nodes, which were created without this user";
+        match (self.strangers().await, self.sessions.have_a_user()) {
+            (Err(error), _) => Finding::unknown("access", error.to_string(), remedy),
+            (Ok(_), false) => Finding::good(
                 "access",
                 "everybody who can connect may end locks: the URL names no user",
             ),
-            (true, true) => Finding::risk(
+            (Ok(strangers), true) if strangers.is_empty() => {
+                Finding::good("access", "the locks are for their user alone")
+            }
+            (Ok(strangers), true) => Finding::risk(
                 "access",
-                "everybody who can connect may end locks, though the URL names a user",
+                format!("others than the URL's user may end locks: {}", strangers.join(", ")),
                 remedy,
             ),
         }
+    }
+
+    /// Returns the other identities that may change nodes which all locks share, each with its node.
+    async fn strangers(&self) -> Result<Vec<String>, BackendError> {
+        let (session, probe) = (self.sessions.common().await?, OwnerId::random());
+        self.mark(probe).await?;
+        let acls = async |path: &str| {
+            let read = session.client().get_acl(path).await;
+            read.map(|(acls, _)| acls).map_err(|error| session.failed(error))
+        };
+        let own = acls(&self.root.mark(probe)).await?;
+        let floor = self.floors.get(&session).await?;
+        let root = &self.root;
+        let shared = [
+            root.as_str().to_owned(),
+            root.locks(),
+            root.marks(),
+            root.records(),
+            root.floor(),
+            floor.path.clone(),
+        ];
+        let mut strangers = Vec::new();
+        for path in shared {
+            let acls = acls(&path).await?.into_iter();
+            let others = acls.filter(|acl| {
+                own.iter().all(|own| own.auth_id() != acl.auth_id()) && may_change(acl)
+            });
+            strangers.extend(others.map(|acl| format!("{} at {path}", shown(&acl))));
+        }
+        Ok(strangers)
     }
 
     /// Acquires a lock that nobody else uses, and releases it.
@@ -80,6 +106,17 @@ impl Store {
             }
         }
     }
+}
+
+fn may_change(acl: &Acl) -> bool {
+    let rights = [Permission::CREATE, Permission::WRITE, Permission::DELETE, Permission::ADMIN];
+    rights.into_iter().any(|right| acl.permission().has(right))
+}
+
+/// Returns the scheme and the user. The rest of an id of the scheme `digest` is derived from a password (C32).
+fn shown(acl: &Acl) -> String {
+    let user = acl.id().split(':').next().unwrap_or_default();
+    format!("{}:{user}", acl.scheme())
 }
 
 fn probe(prefix: &str) -> Result<Claim, String> {

@@ -2,6 +2,7 @@
 
 use leasehold::connect;
 use leasehold::core::Health;
+use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::servers::one_member;
 use crate::support::{client, fresh_name, refusal, turn};
@@ -33,6 +34,37 @@ async fn c31_locks_that_everybody_may_end_are_told() {
     assert_eq!(health(url("", &open)).await, Health::Good);
     assert_eq!(health(url("user:secret@", &open)).await, Health::Risk);
     assert_eq!(health(url("user:secret@", &closed)).await, Health::Good);
+}
+
+/// C31: so are the rights that a stranger kept who made a node first. No part of a password is shown (C32).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_nodes_that_a_stranger_made_first_are_told() {
+    let server = one_member().await;
+    let open = [Acl::new(Permission::ALL, AuthId::anyone())];
+    let kept = [Acl::new(Permission::ALL, AuthId::authed()), open[0].clone()];
+    // A floor of the present would be replaced.
+    for made_first in ["", "/locks", "/withdrawn", "/runs", "/floor/1900000000000000"] {
+        let (connector, root) =
+            (Client::connector().with_auth("digest", b"bob:word"), fresh_name());
+        let stranger = connector.connect(&server.addr().to_string()).await.expect("a connection");
+        let node = format!("/{root}{made_first}");
+        let options = |acls| CreateMode::Persistent.with_acls(Acls::new(acls));
+        let (parent, _) = node.rsplit_once('/').expect("it begins with a slash");
+        if !parent.is_empty() {
+            stranger.mkdir(parent, &options(&open)).await.expect("nodes");
+        }
+        stranger.create(&node, &[], &options(&kept)).await.expect("a node");
+        let locks = client(&format!("zookeeper://user:secret@{}/{root}", server.addr())).await;
+        turn(&locks, "a").await;
+        let findings = locks.admin().doctor().await.expect("an answer");
+        let access = findings.into_iter().find(|finding| finding.check == "access");
+        let access = access.expect("a finding");
+        let names_it = access.seen.contains(&format!("digest:bob at {node}"));
+        assert!(access.health == Health::Risk && names_it, "{node}: {access:?}");
+        let shown = format!("{access:?}");
+        assert_eq!(shown.matches("digest:bob").count(), shown.matches("bob").count(), "{shown}");
+        assert!(!shown.contains("digest:bob:"), "{shown}");
+    }
 }
 
 #[cfg(feature = "zookeeper-tls")]
