@@ -59,7 +59,7 @@ struct State {
     renewing: bool,
     /// Error of the last renewal, until one is confirmed.
     renewal_error: Option<BackendError>,
-    /// Its part in an outage, while its last renewal has no answer.
+    /// Part of the hold in an outage, while its last renewal has no answer.
     unanswered: Option<Unanswered>,
     /// Counts the hold under its label until its end.
     label: Option<Box<HeldLabel>>,

@@ -388,7 +388,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if !self.process.is_this() {
-            // Its connections are those of the first process.
+            // The connections of the backend are those of the first process.
             return std::mem::forget(self.backend.clone());
         }
         self.janitor.close();

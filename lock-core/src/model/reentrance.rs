@@ -40,7 +40,7 @@ use tokio::sync::Notify;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Reentrance {
-    /// Signals its requests that wait of each hold that they may share. It is also the identity.
+    /// Notifies the waiting requests of each new hold that they may share. Its address is the identity.
     added: Arc<Notify>,
 }
 
