@@ -13,8 +13,10 @@ use crate::sync::{Mutex, MutexGuard, locked};
 /// The guards of a hold own it together, and the last guard gives it back. Here a hold can only be found.
 #[derive(Debug, Default)]
 pub(crate) struct JointHolds {
-    by_holder: Mutex<HashMap<JointHolder, Vec<(Kind, Weak<Acquired>)>>>,
+    by_holder: Mutex<ByHolder>,
 }
+
+type ByHolder = HashMap<JointHolder, Vec<(Kind, Weak<Acquired>)>>;
 
 /// Key of shared holds: the `Reentrance` of their requests. Holds of different kinds are separate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -101,7 +103,7 @@ impl JointHolds {
         Some(last)
     }
 
-    fn by_holder(&self) -> MutexGuard<'_, HashMap<JointHolder, Vec<(Kind, Weak<Acquired>)>>> {
+    fn by_holder(&self) -> MutexGuard<'_, ByHolder> {
         locked(&self.by_holder)
     }
 }
