@@ -211,6 +211,24 @@ async fn c48_a_hot_lock_on_a_healthy_server_is_busy() {
     assert!(gave_up > 100, "{gave_up} callers gave up");
 }
 
+/// C48: a caller whose first request is in flight as its wait ends has not waited for an answer for long.
+#[tokio::test(start_paused = true)]
+async fn c48_a_head_with_little_time_left_is_not_without_an_answer() {
+    const MS: Duration = Duration::from_millis(1);
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Acquire, Fault::Late(15 * MS));
+    let _held = client.acquire(LockRequest::new("a").wait(SECOND)).await.expect("a free lock");
+    sleep(MS).await;
+    // The head waits for the rest of 20 ms for the holder of its own line, and then asks the server.
+    let error = client.acquire(LockRequest::new("a").wait(30 * MS)).await.expect_err("it is held");
+    assert_eq!(faulty.calls(Operation::Acquire), 2, "it asked");
+    assert!(error.is_busy() && !error.is_transient(), "{error}");
+    // Here the request has had no answer for more than half of the wait.
+    faulty.always(Operation::Acquire, Fault::Silence);
+    let error = client.acquire(LockRequest::new("a").wait(30 * MS)).await.expect_err("it is held");
+    assert!(error.is_transient() && !error.is_busy(), "{error}");
+}
+
 /// C14: a caller that gives up in line learns what the head has learned.
 #[tokio::test(start_paused = true)]
 async fn c14_a_caller_behind_the_head_learns_of_the_holder() {

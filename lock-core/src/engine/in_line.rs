@@ -9,7 +9,7 @@ use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
 /// The next move of an acquisition in line.
 enum NextMove {
-    /// It is the head, and was passed this.
+    /// The acquisition is the head, and this was passed to it.
     Lead(Turn<Passed>, Option<Passed>),
     AskBeside(LinePlace<Passed>),
     Leave,

@@ -134,11 +134,11 @@ pub(crate) struct LinePlace<H> {
 /// The next move of a waiter.
 #[derive(Debug)]
 pub(crate) enum Move<H> {
-    /// It is the head.
+    /// The waiter is the head.
     Lead(Turn<H>),
-    /// It asks the server beside the head, without a place in the queue there.
+    /// The waiter asks the server beside the head, without a place in the queue there.
     AskBeside(LinePlace<H>),
-    /// The head is not polled, and the waiter has left the line.
+    /// The waiter has left the line, whose head is not polled.
     Leave,
 }
 

@@ -25,8 +25,8 @@ use crate::model::{Drift, Lease, Moment, Ttl};
 /// waited long enough.
 const SHORTEST_TURN: Duration = Duration::from_millis(20);
 
-/// Part of the time for which other clients held the lock that a turn may last, for the tasks that waited when it began.
-/// Those came before the next turn of each other client.
+/// Part of the time for which other clients held the lock that a turn may last for the tasks that waited when it began.
+/// These tasks came before the next turn of each other client.
 const PART_OF_RIVALS: u32 = 4;
 
 /// Most passes within a client before the server is asked again.

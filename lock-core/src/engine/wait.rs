@@ -33,8 +33,8 @@ impl<'a> Waiting<'a> {
     /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
     /// state on the server, so that this future can be dropped there.
     ///
-    /// The head of a line brings its turn. If it is granted the lock too late, it leaves the line, and goes on beside
-    /// it: its own trouble stops nobody behind it.
+    /// The head of a line brings its turn. A head whose grant comes too late leaves the line, and goes on beside it. So
+    /// the trouble of a head stops nobody behind it.
     pub(crate) async fn acquire(
         &self,
         place: &mut ServerPlace,
