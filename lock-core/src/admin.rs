@@ -82,8 +82,9 @@ impl Admin {
     ///
     /// # Errors
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
-    /// - [`LockError::Incomplete`] if a part could not be read: some servers of a Redis Cluster do not answer, or
-    ///   another process keeps the file of a lock locked. The error has the locks of the rest, and the reason. So a
+    /// - [`LockError::Incomplete`] if a part could not be read: some servers of a Redis Cluster do not answer,
+    ///   another process keeps the file of a lock locked, or a Redis server has more names than can be looked at within
+    ///   the request time-out. The error has the locks of the rest, and the reason. So a
     ///   listing without an error is complete.
     ///
     /// # Cancel safety
@@ -103,7 +104,8 @@ impl Admin {
         prefix: impl AsRef<str>,
         limit: usize,
     ) -> Result<Vec<LockState>, LockError> {
-        let list = async { self.client.shared.admin()?.list(prefix.as_ref(), limit).await };
+        let (shared, time) = (&self.client.shared, self.client.shared.options.request_timeout);
+        let list = async { shared.admin()?.list_within(prefix.as_ref(), limit, time).await };
         self.once("list locks", None, list).await
     }
 

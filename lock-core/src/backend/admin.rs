@@ -1,6 +1,7 @@
 //! The questions of operators to a backend.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::Stream;
@@ -43,6 +44,22 @@ pub trait LockAdmin: Send + Sync {
     /// [`BackendError`] if the server did not answer; an [incomplete](BackendError::incomplete) listing if only some
     /// of several servers answered.
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError>;
+
+    /// Lists the same, and answers within `time` if that is not too short for one request: with an
+    /// [incomplete](BackendError::incomplete) listing if the store has more names than it looks at in that time. By
+    /// default it is [`list`](Self::list), without such a limit.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    async fn list_within(
+        &self,
+        prefix: &str,
+        limit: usize,
+        time: Duration,
+    ) -> Result<Vec<LockState>, BackendError> {
+        let _ = time;
+        self.list(prefix, limit).await
+    }
 
     /// Ends the holds of `whom` and grants the lock to the waiters that fit then. Returns the former holders in the
     /// order of their grants; none if nobody of `whom` held the lock. With [`Whom::All`] a foreign holder is ended

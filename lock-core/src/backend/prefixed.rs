@@ -1,5 +1,7 @@
 //! Locks whose names have a prefix in the store.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
@@ -77,6 +79,19 @@ impl<B: DistributedLock> Prefixed<B> {
     /// Returns the prefix in the store of the locks whose names here start with `start`.
     fn stored_start(&self, start: &str) -> String {
         format!("{}{start}", self.prefix.as_str())
+    }
+
+    /// Returns a listing of the store with the caller's names. C49: a lock whose name equals the prefix has no name here,
+    /// and must not use up the limit, so the store lists one more.
+    fn known_listing(
+        &self,
+        listed: Result<Vec<LockState>, BackendError>,
+        limit: usize,
+    ) -> Result<Vec<LockState>, BackendError> {
+        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
+        let known =
+            |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
+        listed.map(known).map_err(|error| error.renaming(known))
     }
 
     /// Returns the caller's name of a lock of the store.
@@ -214,13 +229,20 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let stored = self.stored_start(prefix);
-        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
-        let known =
-            |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
-        // C49: a lock whose name equals the prefix has no name here, and must not use up the limit.
-        let listed = self.able(self.backend.admin())?.list(&stored, limit.saturating_add(1)).await;
-        listed.map(known).map_err(|error| error.renaming(known))
+        let (stored, more) = (self.stored_start(prefix), limit.saturating_add(1));
+        let listed = self.able(self.backend.admin())?.list(&stored, more).await;
+        self.known_listing(listed, limit)
+    }
+
+    async fn list_within(
+        &self,
+        prefix: &str,
+        limit: usize,
+        time: Duration,
+    ) -> Result<Vec<LockState>, BackendError> {
+        let (stored, more) = (self.stored_start(prefix), limit.saturating_add(1));
+        let listed = self.able(self.backend.admin())?.list_within(&stored, more, time).await;
+        self.known_listing(listed, limit)
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {

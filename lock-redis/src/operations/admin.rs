@@ -1,5 +1,7 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_core::backend::Changes;
@@ -14,7 +16,7 @@ use crate::operations::changes::changes;
 use crate::operations::doctor;
 use crate::protocol::error::unreadable;
 use crate::protocol::keys::{self, Keys};
-use crate::protocol::listing::{States, held, names_of};
+use crate::protocol::listing::{States, held_within, names_of};
 use crate::protocol::reply;
 use crate::scripts::{EVICT, INSPECT};
 use crate::topology::{in_order, picked};
@@ -33,12 +35,23 @@ impl LockAdmin for RedisBackend {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let counters = self.server.keys(&keys::counters(prefix)).await;
+        self.list_within(prefix, limit, Duration::MAX).await
+    }
+
+    async fn list_within(
+        &self,
+        prefix: &str,
+        limit: usize,
+        time: Duration,
+    ) -> Result<Vec<LockState>, BackendError> {
+        // A third to find the names, a third to look at the locks, and the rest for the last answer of each.
+        let time = time / 3;
+        let counters = self.server.keys_within(&keys::counters(prefix), time).await;
         let names = names_of(counters.iter().flatten().flatten());
         let missing = counters.into_iter().filter_map(Result::err).collect();
         let inspect =
             |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Free::LeftOut).await) };
-        held(&names, limit, missing, inspect).await
+        held_within(time, &names, limit, missing, inspect).await
     }
 
     async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
@@ -78,8 +91,9 @@ impl RedisBackend {
         free: Free,
     ) -> States {
         let names: Vec<&LockName> = picked(names, group).collect();
-        let keys: Vec<_> = picked(keys, group).flat_map(|keys| keys.inspecting()).collect();
-        let reply = self.server.run(&INSPECT, &keys, u8::from(free == Free::LeftOut)).await;
+        let keys: Vec<_> =
+            picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
+        let reply = self.server.run(&INSPECT, &keys, (free == Free::LeftOut).then_some(1)).await;
         let states = reply.and_then(|reply| reply::states(&names, reply));
         states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }

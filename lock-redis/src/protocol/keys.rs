@@ -43,15 +43,9 @@ impl<'a> Keys<'a> {
         self.companion("waiters")
     }
 
-    /// Returns the keys of an inspection.
-    pub(crate) fn inspecting(&self) -> [Key<'_>; 3] {
-        [self.lock(), self.companion("queue"), self.waiters()]
-    }
-
     /// Returns the keys of a release.
     pub(crate) fn granting(&self) -> [Key<'_>; 4] {
-        let [lock, queue, waiters] = self.inspecting();
-        [lock, self.companion("fence"), queue, waiters]
+        [self.lock(), self.companion("fence"), self.companion("queue"), self.waiters()]
     }
 
     /// Returns the keys of a release, and a last one that never exists. While a slot of a cluster moves, a script

@@ -11,10 +11,6 @@ use crate::protocol::keys::name_of_counter;
 /// Number of locks that one request of a listing inspects.
 const PAGE: usize = 500;
 
-/// Longest time for each of the two parts of a listing: to find the names, and to look at them. Together they leave
-/// time for the answer within the usual time-out of a request.
-pub(crate) const LISTING_LIMIT: Duration = Duration::from_millis(700);
-
 /// The states of several locks, in their order. An error means that the key is no lock, or that its server did not
 /// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
@@ -30,7 +26,22 @@ pub(crate) fn names_of<'a>(counters: impl Iterator<Item = &'a String>) -> Vec<Lo
 ///
 /// # Errors
 /// The error of `inspect`, or of a listing that some servers did not answer.
+#[cfg(feature = "quorum")]
 pub(crate) async fn held<F>(
+    names: &[LockName],
+    limit: usize,
+    missing: Vec<BackendError>,
+    inspect: impl Fn(Vec<LockName>) -> F,
+) -> Result<Vec<LockState>, BackendError>
+where
+    F: Future<Output = Result<States, BackendError>>,
+{
+    held_within(Duration::MAX, names, limit, missing, inspect).await
+}
+
+/// Returns the same, and stops after `time` with an error that says so.
+pub(crate) async fn held_within<F>(
+    time: Duration,
     names: &[LockName],
     limit: usize,
     mut missing: Vec<BackendError>,
@@ -41,9 +52,9 @@ where
 {
     let (mut held, begun) = (Vec::new(), Instant::now());
     for (number, page) in names.chunks(PAGE).enumerate() {
-        if begun.elapsed() >= LISTING_LIMIT {
+        if begun.elapsed() >= time {
             let (seen, all) = (number * PAGE, names.len());
-            missing.push(cut_short(&format!("{seen} of {all} names were looked at")));
+            missing.push(cut_short(time, &format!("{seen} of {all} names were looked at")));
             break;
         }
         for state in inspect(page.to_vec()).await? {
@@ -69,8 +80,8 @@ where
 }
 
 /// The error of a listing that stopped at its time limit.
-pub(crate) fn cut_short(done: &str) -> BackendError {
-    let context = format!("the listing stopped after {LISTING_LIMIT:?}");
+pub(crate) fn cut_short(time: Duration, done: &str) -> BackendError {
+    let context = format!("the listing stopped after {time:.1?}");
     let advice = format!("{done}; list a longer prefix, or look at a lock by its name");
     BackendError::transient(BACKEND, Outcome::NotApplied, context, advice)
 }
@@ -85,6 +96,8 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: Duration = Duration::from_millis(20);
+
     fn names(count: usize) -> Vec<LockName> {
         (0..count).map(|number| LockName::new(number.to_string()).expect("a name")).collect()
     }
@@ -96,12 +109,13 @@ mod tests {
         let free = |page: Vec<LockName>| {
             looks.set(looks.get() + 1);
             async move {
-                tokio::time::sleep(LISTING_LIMIT).await;
+                tokio::time::sleep(LIMIT).await;
                 let state = |name| Ok(LockState::new(name, None, None));
                 Ok(page.into_iter().map(state).collect())
             }
         };
-        let cut = held(&names, 10, Vec::new(), free).await.expect_err("it took too long");
+        let cut =
+            held_within(LIMIT, &names, 10, Vec::new(), free).await.expect_err("it took too long");
         assert_eq!(looks.get(), 1);
         let text = cut.to_string();
         assert!(text.contains("500 of 1500 names were looked at"), "{text}");

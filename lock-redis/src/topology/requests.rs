@@ -1,7 +1,7 @@
 //! Requests to the servers: commands, and scripts that the servers learn.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::future::{join, join_all};
 use lock_core::{BackendError, LockName};
@@ -12,7 +12,7 @@ use crate::protocol::error::{
     still_moving,
 };
 use crate::protocol::keys::Keys;
-use crate::protocol::listing::{LISTING_LIMIT, cut_short};
+use crate::protocol::listing::cut_short;
 use crate::protocol::message::Message;
 use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
@@ -36,9 +36,19 @@ impl Topology {
 
     /// Returns the keys that match `glob`, for each server separately, with an error if they are not all, and an error
     /// if some servers are not known. A key that is no text is not ours.
+    #[cfg(feature = "quorum")]
     pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
+        self.keys_within(glob, Duration::MAX).await
+    }
+
+    /// Returns the same, and stops after `time` with an error that says so.
+    pub(crate) async fn keys_within(
+        &self,
+        glob: &str,
+        time: Duration,
+    ) -> Vec<Result<Vec<String>, BackendError>> {
         let (nodes, complete) = (self.nodes(), self.check_complete());
-        let keys = join_all(nodes.iter().map(|node| keys_at(node, glob))).await;
+        let keys = join_all(nodes.iter().map(|node| keys_at(node, glob, time))).await;
         let of_each = |(found, missing): (Vec<String>, Option<BackendError>)| {
             [Ok(found)].into_iter().chain(missing.map(Err))
         };
@@ -54,8 +64,9 @@ impl Topology {
     ) -> Result<Vec<String>, BackendError> {
         let own = self.node_of(lock)?;
         let others = self.nodes().into_iter().filter(|node| !Arc::ptr_eq(node, &own));
-        let others = others.map(|node| async move { keys_at(&node, glob).await });
-        let ((found, missing), others) = join(keys_at(&own, glob), join_all(others)).await;
+        let others = others.map(|node| async move { keys_at(&node, glob, Duration::MAX).await });
+        let ((found, missing), others) =
+            join(keys_at(&own, glob, Duration::MAX), join_all(others)).await;
         match missing {
             Some(error) => Err(error),
             None => Ok(found
@@ -191,7 +202,7 @@ impl Topology {
 }
 
 /// Returns the keys at one server that match `glob`, and an error if they are not all.
-async fn keys_at(node: &Node, glob: &str) -> (Vec<String>, Option<BackendError>) {
+async fn keys_at(node: &Node, glob: &str, time: Duration) -> (Vec<String>, Option<BackendError>) {
     let (mut cursor, mut found, begun) = (0u64, Vec::new(), Instant::now());
     loop {
         let mut scan = cmd("SCAN");
@@ -209,8 +220,8 @@ async fn keys_at(node: &Node, glob: &str) -> (Vec<String>, Option<BackendError>)
         if cursor == 0 {
             return (found, None);
         }
-        if begun.elapsed() >= LISTING_LIMIT {
-            return (found, Some(cut_short("the server has more keys than were looked at")));
+        if begun.elapsed() >= time {
+            return (found, Some(cut_short(time, "the server has more keys than were looked at")));
         }
     }
 }

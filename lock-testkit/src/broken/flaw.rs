@@ -3,6 +3,7 @@
 use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
@@ -297,6 +298,14 @@ impl<F: Flaw> LockAdmin for Flawed<F> {
 
     async fn list(&self, prefix: &str, limit: usize) -> Listed {
         self.flaw.list(self.begun(), prefix, limit).await
+    }
+
+    async fn list_within(&self, prefix: &str, limit: usize, _time: Duration) -> Listed {
+        self.list(prefix, limit).await
+    }
+
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        self.begun().examine(state).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Evicted {

@@ -1,6 +1,7 @@
 //! Calls that meet their faults, or reach the inner backend.
 
 use std::future::pending;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::stream;
@@ -195,6 +196,20 @@ impl LockAdmin for Faulty {
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         self.call(Operation::List, able(self.backend.admin())?.list(prefix, limit)).await
+    }
+
+    async fn list_within(
+        &self,
+        prefix: &str,
+        limit: usize,
+        time: Duration,
+    ) -> Result<Vec<LockState>, BackendError> {
+        let answer = able(self.backend.admin())?.list_within(prefix, limit, time);
+        self.call(Operation::List, answer).await
+    }
+
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        able(self.backend.admin())?.examine(state).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
