@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim};
 use lock_core::{BackendError, Finding, LockRequest, OwnerId, Ttl};
-use zookeeper_client::{Acl, Permission};
+use zookeeper_client::{Acl, Error, Permission};
 
 use crate::store::Store;
 
@@ -58,11 +58,17 @@ impl Store {
     async fn strangers(&self) -> Result<Vec<String>, BackendError> {
         let (session, probe) = (self.sessions.common().await?, OwnerId::random());
         self.mark(probe).await?;
-        let acls = async |path: &str| {
-            let read = session.client().get_acl(path).await;
-            read.map(|(acls, _)| acls).map_err(|error| session.failed(error))
+        let acls = async |path: &str| match session.client().get_acl(path).await {
+            Ok((acls, _)) => Ok(acls),
+            Err(Error::NoNode) => Ok(Vec::new()),
+            Err(error) => Err(session.failed(error)),
         };
-        let own = acls(&self.root.mark(probe)).await?;
+        let mark = self.root.mark(probe);
+        let own = acls(&mark).await?;
+        self.delete(&session, &mark).await?;
+        self.marks.lock().remove(&mark);
+        // Another client may have replaced the floor.
+        self.floors.forget();
         let floor = self.floors.get(&session).await?;
         let root = &self.root;
         let shared = [

@@ -1,0 +1,54 @@
+//! Inputs that fail at present, one subcommand each. The README lists them.
+//!
+//! Each starts its own server, and prints the right outcome and the seen one. It exits with 1 while the fault stands,
+//! with 0 once it is gone, and with 2 if the machine lacks something for it.
+
+#![allow(clippy::expect_used, clippy::panic)]
+
+mod crowd;
+mod dropped_answer;
+mod full_disk;
+mod idle_waiters;
+mod killed_waiter;
+mod many_files;
+mod many_locks;
+mod panicking_watch;
+mod relay;
+mod slow_server;
+mod token_of_creation;
+mod turns;
+mod verdict;
+mod wrong_clock;
+
+use std::env;
+use std::process::ExitCode;
+
+use crate::verdict::Verdict;
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let args: Vec<String> = env::args().skip(1).collect();
+    let size = |default: usize| match args.get(1).map(|size| size.parse()) {
+        None => default,
+        Some(size) => size.expect("the size is a number"),
+    };
+    let verdict = match args.first().map_or("", String::as_str) {
+        "wrong-clock" => wrong_clock::run().await,
+        "token-of-creation" => token_of_creation::run().await,
+        "crowd" => crowd::run(size(300)).await,
+        "killed-waiter" => killed_waiter::run().await,
+        "turns" => turns::run(size(40)).await,
+        "idle-waiters" => idle_waiters::run(size(20)).await,
+        "many-locks" => many_locks::run(size(10_000)).await,
+        "many-files" => many_files::run(size(20_000)).await,
+        "full-disk" => full_disk::run(size(50)).await,
+        "slow-server" => slow_server::run(size(2_000)).await,
+        "panicking-watch" => panicking_watch::run().await,
+        "dropped-answer" => dropped_answer::run().await,
+        // Roles of the processes that others start.
+        "acquire-once" => return verdict::acquire_once(&args[1], &args[2]).await,
+        "wait" => return killed_waiter::wait(&args[1], &args[2]).await,
+        other => Verdict::impossible(format!("{other:?} is no input: the README lists them")),
+    };
+    verdict.print()
+}
