@@ -89,10 +89,10 @@ impl Waiting {
     }
 
     async fn redraw(&self) -> Infallible {
-        let _cleared = Cleared;
+        let mut line = Line { is_shown: false };
         for spinner in SPINNER.into_iter().cycle() {
             if let Some(lines) = self.lines(Instant::now()) {
-                show(spinner, &lines);
+                line.show(spinner, &lines);
             }
             sleep(TICK).await;
         }
@@ -140,21 +140,28 @@ impl Waiting {
     }
 }
 
-/// Removes the line at the end of a wait.
-struct Cleared;
+/// The line of a terminal. It is removed when this is dropped.
+struct Line {
+    is_shown: bool,
+}
 
-impl Drop for Cleared {
-    fn drop(&mut self) {
-        write("");
+impl Line {
+    /// Replaces the present line, by the shorter one if the terminal is narrow.
+    fn show(&mut self, spinner: char, [line, short]: &[String; 2]) {
+        let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
+        let fits = line.chars().count() + 3 <= columns;
+        let line = format!("{spinner} {}", if fits { line } else { short });
+        write(&line.chars().take(columns.saturating_sub(1)).collect::<String>());
+        self.is_shown = true;
     }
 }
 
-/// Replaces the present line, by the shorter one if the terminal is narrow.
-fn show(spinner: char, [line, short]: &[String; 2]) {
-    let columns = tcgetwinsize(io::stderr()).map_or(80, |size| usize::from(size.ws_col));
-    let fits = line.chars().count() + 3 <= columns;
-    let line = format!("{spinner} {}", if fits { line } else { short });
-    write(&line.chars().take(columns.saturating_sub(1)).collect::<String>());
+impl Drop for Line {
+    fn drop(&mut self) {
+        if self.is_shown {
+            write("");
+        }
+    }
 }
 
 /// Writes a line over the present one. The cursor stays at its start, so that the terminal's own `^C` is in this line,

@@ -9,6 +9,8 @@ mod block;
 mod named;
 mod sandbox;
 
+use std::time::Duration;
+
 use lock_testkit::eventually;
 
 use self::block::Block;
@@ -59,7 +61,10 @@ async fn check(blocks: &[Block]) {
     let with_value = sandbox::options_with_value().await;
     assert!(with_value.iter().any(|option| option == "--wait"), "{with_value:?}");
     for block in blocks.iter().filter(|block| !is_left_out(block)) {
-        block.text.lines().for_each(|line| refuse_a_skip_that_looks_done(&block.place, line));
+        for line in block.text.lines() {
+            refuse_a_skip_that_looks_done(&block.place, line);
+            refuse_a_span_beyond_the_period(&block.place, line);
+        }
         if block.is_console {
             prints(block).await;
             continue;
@@ -92,6 +97,16 @@ fn refuse_a_skip_that_looks_done(place: &str, line: &str) {
     let runs_once = line.contains("--once") || line.contains("--at-least");
     let is_hidden = ["--busy-exit 0", "-E 0"].iter().any(|is| line.contains(is));
     assert!(!(runs_once && is_hidden), "{place}: {line}");
+}
+
+/// A run every five minutes whose lock outlasts the period is skipped every other time.
+fn refuse_a_span_beyond_the_period(place: &str, line: &str) {
+    let minutes =
+        line.strip_prefix("*/").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    let Some(minutes) = minutes.filter(|_| line.contains("--at-least ")) else { return };
+    let span = line.split("--at-least ").nth(1).and_then(|rest| rest.split(' ').next());
+    let span = humantime::parse_duration(span.unwrap_or_default()).expect(place);
+    assert!(span < Duration::from_secs(60 * minutes), "{place}: {line}");
 }
 
 /// Returns a line without its comment and without the schedule of cron; `None` if nothing is left.

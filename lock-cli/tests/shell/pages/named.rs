@@ -6,15 +6,20 @@ use std::path::Path;
 use super::block::root;
 
 /// Programs that build or install, or start a server.
-const PROGRAMS: [&str; 9] =
-    ["cargo", "docker", "git", "install", "kubectl", "memcached", "printf", "systemctl", "unshare"];
+const PROGRAMS: [&str; 8] =
+    ["cargo", "docker", "git", "install", "kubectl", "memcached", "systemctl", "unshare"];
+
+/// Folder of the programs that a page builds first.
+const BUILT: &str = "target/";
 
 /// Packages of others that a page installs.
 const FOREIGN: [&str; 1] = ["cargo-mutants"];
 
-/// Returns true if the command is not run.
+/// Returns true if the command line is not run: each of its programs builds or installs, or prints for such a program.
 pub(super) fn is_named(line: &str) -> bool {
-    program(line).is_some_and(|word| PROGRAMS.contains(&word))
+    let programs: Vec<&str> = line.split(['|', '&', ';']).filter_map(program).collect();
+    let is_one = |word: &&str| PROGRAMS.contains(word) || word.starts_with(BUILT);
+    programs.iter().any(is_one) && programs.iter().all(|word| *word == "printf" || is_one(word))
 }
 
 /// Returns the program of a command line, after its variables.
