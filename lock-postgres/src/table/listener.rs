@@ -108,3 +108,23 @@ impl Listener {
         Ok((session, number))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn r1_each_listen_without_an_answer_doubles_the_pause() {
+        let rest = Mutex::new(Rest { until: Instant::now(), next: PAUSE });
+        for pause in [1, 2, 4, 8, 16, 16].map(|times| PAUSE * times) {
+            let begun = Instant::now();
+            drop(Attempt(Some(&rest)));
+            assert!(
+                rest.lock().until >= begun + pause && rest.lock().until <= Instant::now() + pause
+            );
+        }
+        let until = rest.lock().until;
+        Attempt(Some(&rest)).succeeded();
+        assert!(rest.lock().until == until && rest.lock().next == PAUSE);
+    }
+}
