@@ -112,14 +112,17 @@ impl Found {
         }
         let seen =
             format!("the schema {schema} cannot be trusted with locks: {}", self.seen.join("; "));
-        let drop = format!("DROP SCHEMA {schema} CASCADE, and {RUN_THE_SCRIPT}");
+        let drop = format!(
+            "drop that (DROP SCHEMA {schema} CASCADE if nothing else is in the schema), and {RUN_THE_SCRIPT}"
+        );
         let remedy = match self.strangers.first() {
             Some(stranger) => {
                 format!(
-                    "if {stranger} is to own it, add `lock_owner={stranger}` to the URL; else {drop}"
+                    "{drop}; or, if {stranger} may have the rights of this client, add \
+                     `lock_owner={stranger}` to the URL"
                 )
             }
-            None => format!("undo that as its owner; or {drop}"),
+            None => format!("undo that; or {drop}"),
         };
         Some((seen, remedy))
     }
