@@ -329,8 +329,9 @@ impl Admin {
         self.once("examine the server", None, examine).await
     }
 
-    /// Checks one lock for obstacles to its acquisition (C49): something under its name that is no lock, or a foreign
-    /// holder without a TTL. The store adds its own findings, such as a clock that stepped back.
+    /// Checks one lock for obstacles to its acquisition (C33, C49): something under its name that is no lock, a foreign
+    /// holder without a TTL, or users that count different numbers of permits. The store adds its own findings, such as a
+    /// clock that stepped back.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.
@@ -351,7 +352,7 @@ impl Admin {
     pub async fn examine(&self, name: impl AsRef<str>) -> Result<Vec<Finding>, LockError> {
         let seen = self.inspect(name).await;
         let state = seen.as_ref().ok().cloned();
-        let mut findings = vec![examination::finding(seen)?];
+        let mut findings = examination::findings(seen)?;
         if let Some(state) = state {
             let more = async { self.client.shared.admin()?.examine(&state).await };
             findings.extend(self.once("examine", Some(&state.name), more).await?);

@@ -117,7 +117,7 @@ impl LockClient {
     /// - [`LockError::Invalid`] if the name, the TTL, the label or the permits are outside their limits: nothing
     ///   was sent.
     /// - [`LockError::NotALock`] at once, if the store has something else under the lock's name.
-    /// - [`LockError::Conflict`] if it is held with another number of permits.
+    /// - [`LockError::Conflict`] if it is held with another number of permits and the request does not wait.
     /// - [`LockError::RuntimeStopped`] if no task would renew it.
     /// - [`LockError::NotAcquired`] if it is held and the request does not wait.
     /// - [`LockError::Timeout`] if it did not become free within the wait.

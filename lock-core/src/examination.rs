@@ -1,4 +1,4 @@
-//! The verdict on one lock, for operators (C49).
+//! The verdict on one lock, for operators (C33, C49).
 
 use crate::model::{Finding, Holder, LockError, LockName, LockState};
 
@@ -8,15 +8,32 @@ const CHECK: &str = "lock";
 ///
 /// # Errors
 /// The error of the inspection, unless it is a verdict: that the name is in use for something else.
-pub(crate) fn finding(looked: Result<LockState, LockError>) -> Result<Finding, LockError> {
+pub(crate) fn findings(looked: Result<LockState, LockError>) -> Result<Vec<Finding>, LockError> {
     match looked {
-        Ok(state) => Ok(match state.holder() {
-            Some(holder) => of_holder(&state.name, holder),
-            None => Finding::good(CHECK, format!("lock \"{}\" is free", state.name)),
-        }),
-        Err(LockError::NotALock { name, found }) => Ok(of_no_lock(&name, &found)),
+        Ok(state) => {
+            let held = match state.holder() {
+                Some(holder) => of_holder(&state.name, holder),
+                None => Finding::good(CHECK, format!("lock \"{}\" is free", state.name)),
+            };
+            Ok([held].into_iter().chain(of_numbers(&state)).collect())
+        }
+        Err(LockError::NotALock { name, found }) => Ok(vec![of_no_lock(&name, &found)]),
         Err(error) => Err(error),
     }
+}
+
+/// C33: two numbers of permits exclude each other, so a pod that counts wrongly stops all others for its turn.
+fn of_numbers(state: &LockState) -> Option<Finding> {
+    let numbers: Vec<String> = state.permits.iter().map(u16::to_string).collect();
+    let seen = format!(
+        "holders and waiters of lock \"{}\" count different numbers of permits ({}): those of one number wait \
+         until those of the other are gone",
+        state.name,
+        numbers.join(" and ")
+    );
+    let remedy = "use the same number everywhere; `inspect` shows who holds. In a deploy that changes the number this \
+                  passes by itself";
+    (numbers.len() > 1).then(|| Finding::risk(CHECK, seen, remedy))
 }
 
 fn of_holder(name: &LockName, holder: &Holder) -> Finding {
@@ -52,14 +69,20 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::model::{BackendError, Health, Label, OwnerId};
+    use crate::model::{BackendError, Health, Kind, Label, OwnerId, Permits, Slots};
 
     fn name() -> LockName {
         LockName::new("stock").expect("a name")
     }
 
+    fn only(looked: Result<LockState, LockError>) -> Finding {
+        let found = findings(looked).expect("a finding");
+        let [finding] = <[Finding; 1]>::try_from(found).expect("one finding");
+        finding
+    }
+
     fn held_by(holder: Option<Holder>) -> Finding {
-        finding(Ok(LockState::new(name(), holder, None))).expect("a finding")
+        only(Ok(LockState::new(name(), holder, None)))
     }
 
     #[test]
@@ -73,13 +96,29 @@ mod tests {
         assert!(stuck.health == Health::Risk && stuck.seen.contains("without a TTL"), "{stuck}");
         let error = BackendError::not_a_lock("redis", "a key of type list");
         let looked = Err(LockError::backend("inspect", Some(&name()), error));
-        let no_lock = finding(looked).expect("a finding");
+        let no_lock = only(looked);
         assert!(no_lock.health == Health::Risk && no_lock.seen.contains("type list"), "{no_lock}");
     }
 
     #[test]
     fn a_look_that_failed_is_no_finding() {
         let error = BackendError::no_answer("redis", Duration::from_secs(1));
-        assert!(finding(Err(LockError::backend("inspect", Some(&name()), error))).is_err());
+        assert!(findings(Err(LockError::backend("inspect", Some(&name()), error))).is_err());
+    }
+
+    #[test]
+    fn c33_two_numbers_of_permits_at_one_lock_are_a_risk() {
+        let kind = Kind::OneOf(Permits::new(1, 3).expect("permits"));
+        let token = "7".parse().expect("a token");
+        let ours = Holder::ours(OwnerId::random(), token, Duration::from_secs(1), Label::default());
+        let held = LockState::new(name(), [ours.of_kind(kind, Slots::new([0]))], Some(2));
+        let agreed = held.clone().counted_as([3, 0]);
+        assert_eq!(only(Ok(agreed)).health, Health::Good);
+        let found = findings(Ok(held.counted_as([3, 5]))).expect("findings");
+        let seen = |finding: &Finding| finding.seen.contains("(3 and 5)");
+        assert!(
+            found.iter().any(|finding| finding.health == Health::Risk && seen(finding)),
+            "{found:?}"
+        );
     }
 }

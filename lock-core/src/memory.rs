@@ -76,15 +76,12 @@ impl MemoryBackend {
                 let grant = store.grant(claim, slots, now, self.clock.wall())?;
                 Ok(Attempt::Granted(grant.at(self.server_time(now))))
             }
-            Admission::Conflicts(held) => {
-                lock.queue.retain(|waiter| waiter.claim.owner != claim.owner);
-                Err(BackendError::conflict("memory", claim.kind.permits(), held))
-            }
             Admission::Fits(_) | Admission::Waits => {
                 let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
                 let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
+                let first_waiter = lock.first_waiter(claim.owner).map(Box::new);
                 store.watchers.tell(&claim.name);
-                Ok(Attempt::Busy(Contention { position, at, ..seen }))
+                Ok(Attempt::Busy(Contention { position, at, first_waiter, ..seen }))
             }
         }
     }
@@ -117,10 +114,6 @@ impl MemoryBackend {
                     lock.queue.pop_front();
                     let grant = store.grant(&claim, slots, now, self.clock.wall())?;
                     waiter.granted(grant.at(self.server_time(now)));
-                }
-                Admission::Conflicts(_) => {
-                    lock.queue.pop_front();
-                    waiter.try_again();
                 }
             }
         }

@@ -262,6 +262,42 @@ async fn c49_a_wait_for_a_key_without_a_ttl_warns_once_after_a_second() {
     assert_eq!(log.lines(&["WARN"]), 1, "{}", log.text());
 }
 
+/// C33: a client that counts another number of permits holds up all others, and operators see only warnings: its own, and
+/// those of the clients that wait behind it, or for it.
+#[tokio::test(start_paused = true)]
+async fn c33_a_wait_for_another_number_of_permits_warns_once_after_a_second() {
+    let (log, _listening) = listen();
+    let store = MemoryBackend::new();
+    let [holder, wrong, right] = [(); 3].map(|()| LockClient::new(store.clone()));
+    let request = |of, label: &str, wait| {
+        let wait = Wait::AtMost(Duration::from_millis(wait));
+        LockRequest::new("stock").permits(1, of).wait(wait).label(label)
+    };
+    let lines = |fields: [&str; 4]| {
+        let parts = ["WARN", "backend=\"memory\"", "name=stock", "another number of permits"];
+        log.lines(&[&parts[..], &fields].concat())
+    };
+    let own = ["asked=5", "label=web-2", "other=3", "of=web-1"];
+    let others = ["asked=3", "label=web-3", "other=5", "of=web-2"];
+    let guard = holder.acquire(request(3, "web-1", 0)).await.expect("a free lock");
+    assert!(wrong.acquire(request(5, "web-2", 800)).await.is_err());
+    assert_eq!((lines(own), lines(others)), (0, 0), "{}", log.text());
+    let waiting = wrong.acquire(request(5, "web-2", 10_000));
+    let behind = async {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        right.acquire(request(3, "web-3", 9_000)).await
+    };
+    let (waited, behind) = tokio::join!(waiting, behind);
+    assert!(waited.is_err() && behind.is_err(), "{waited:?} {behind:?}");
+    assert_eq!((lines(own), lines(others)), (1, 1), "{}", log.text());
+    guard.release().await.expect("it was held");
+
+    let _guard = wrong.acquire(request(5, "web-2", 100)).await.expect("a free lock");
+    assert!(right.acquire(request(3, "web-3", 9_000)).await.is_err());
+    assert_eq!((lines(own), lines(others)), (1, 2), "{}", log.text());
+    assert_eq!(log.lines(&["WARN"]), 3, "{}", log.text());
+}
+
 /// C43: a task that acquires a lock again that it holds would wait for ever, without any sign of the reason.
 #[tokio::test(start_paused = true)]
 async fn c43_a_wait_for_the_clients_own_hold_warns_once_after_a_second() {

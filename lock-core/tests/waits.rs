@@ -2,7 +2,7 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -273,4 +273,32 @@ async fn c05_a_head_whose_grants_come_too_late_leaves_the_line() {
     };
     let (_late, took) = tokio::join!(client.acquire(short), behind);
     assert!(took < SECOND * 2, "it waited for the head: {took:?}");
+}
+
+/// C33, C34: the tasks of one client that count different numbers of permits take turns in the order of their line, and
+/// leave one place on the server at most.
+#[tokio::test(start_paused = true)]
+async fn c33_tasks_of_one_client_with_other_numbers_take_turns() {
+    let store = MemoryBackend::new();
+    let (client, observer) = (LockClient::new(store.clone()), LockClient::new(store));
+    let holder = observer.acquire(LockRequest::new("a").permits(1, 3)).await.expect("free");
+    let (numbers, order) = ([2, 3, 3, 5, 2], Mutex::new(Vec::new()));
+    let turns = numbers.iter().enumerate().map(async |(place, of)| {
+        sleep(SECOND / 10 * u32::try_from(place).expect("a few")).await;
+        let guard = client.acquire(LockRequest::new("a").permits(1, *of)).await.expect("its turn");
+        let state = observer.admin().inspect("a").await.expect("an answer");
+        let held = state.holders.iter().all(|holder| holder.kind.permits() == *of);
+        assert!(held, "two numbers at once: {state:?}");
+        order.lock().expect("no panic").push(*of);
+        sleep(SECOND).await;
+        guard.release().await.expect("held to the end");
+    });
+    let release = async {
+        sleep(SECOND * 5).await;
+        let waiters = observer.admin().inspect("a").await.expect("an answer").waiters;
+        assert_eq!(waiters, Some(1), "a client has one place");
+        holder.release().await.expect("held to the end");
+    };
+    tokio::join!(join_all(turns), release);
+    assert_eq!(*order.lock().expect("no panic"), numbers);
 }

@@ -283,10 +283,6 @@ impl Directory {
         match lock.admission(claim) {
             Admission::Fits(slots) => lock.grant(claim, slots).map(Attempt::Granted),
             Admission::Waits => self.queue_up(lock, claim, queueing).map(Attempt::Busy),
-            Admission::Conflicts(held) => {
-                lock.leave(claim.owner)?;
-                Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
-            }
         }
     }
 
@@ -314,6 +310,9 @@ impl Directory {
             }
             places.insert(claim.owner, place);
             seen.position = Some(before);
+        }
+        if claim.kind.permits() > 0 {
+            seen.first_waiter = lock.first_waiter(claim.owner)?.map(Box::new);
         }
         Ok(seen)
     }

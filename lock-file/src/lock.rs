@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use lock_core::backend::{Admission, Claim, Grant, Held, Holds, TokenRange, next_token};
-use lock_core::{BackendError, FencingToken, Holder, Kind, LockName, OwnerId, Slots, Whom};
+use lock_core::{BackendError, FencingToken, Holder, Kind, Label, LockName, OwnerId, Slots, Whom};
 use uuid::Uuid;
 
 use crate::fault;
@@ -99,17 +99,27 @@ impl Lock {
         self.queue
     }
 
-    /// Returns the number of waiters.
-    pub(crate) fn waiters(&self) -> Result<u64, BackendError> {
-        let alive = self.queue.alive(&self.file, &self.now).collect::<Result<Vec<_>, _>>()?;
-        Ok(alive.len() as u64)
+    /// Returns the kind for which each waiter waits.
+    pub(crate) fn waited_for_as(&self) -> Result<Vec<Kind>, BackendError> {
+        let alive = self.queue.alive(&self.file, &self.now);
+        alive.map(|waiter| waiter.map(|waiter| waiter.entry.kind)).collect()
     }
 
     /// Returns true if there is no holder and no waiter, and a new file would give a greater token: its first token
     /// is the time.
     pub(crate) fn is_forgettable(&self) -> Result<bool, BackendError> {
         let is_behind = self.token.is_none_or(|token| token.get() < self.now.wall_micros);
-        Ok(is_behind && self.holds.as_slice().is_empty() && self.waiters()? == 0)
+        Ok(is_behind && self.holds.as_slice().is_empty() && !self.is_waited_for()?)
+    }
+
+    /// Returns the number of permits and the label of the first waiter, if it waits for permits and is not `owner`.
+    pub(crate) fn first_waiter(
+        &self,
+        owner: OwnerId,
+    ) -> Result<Option<(u16, Label)>, BackendError> {
+        let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
+        let first = first.map(|first| first.entry).filter(|first| first.owner != owner);
+        Ok(first.map(|first| (first.kind.permits(), first.label)).filter(|(number, _)| *number > 0))
     }
 
     /// Decides if `claim` gets the lock now, and with which slots.
@@ -190,8 +200,6 @@ impl Lock {
                     self.holds.push(held.clone());
                     told.extend(Notification::of(&waiter.entry, &self.name, held, &self.now));
                 }
-                // The waiter's next look finds the conflict.
-                Admission::Conflicts(_) => {}
             }
             self.queue = self.queue.after(&waiter);
         }

@@ -51,7 +51,6 @@ impl Store {
             return ask.found(&queue, at, waiter).await;
         }
         match (ask.standing(&queue, queue.entries().len()).await?, waiter) {
-            (Standing::Conflicts(of), _) => Err(ask.conflict(of).await),
             (Standing::Behind(_) | Standing::Full, None) => ask.busy(&queue).await,
             (standing, waiter) => {
                 let fits = matches!(standing, Standing::Fits(_));
@@ -118,11 +117,6 @@ impl Ask<'_> {
             (Standing::Fits(slots), _) => {
                 self.claim(Node { slots, ..node }).await.map(Attempt::Granted)
             }
-            (Standing::Conflicts(of), _) => {
-                self.store.delete(&self.session, &node.path).await?;
-                self.store.claims.forget(self.claim.owner);
-                Err(self.conflict(of).await)
-            }
             (Standing::Behind(_) | Standing::Full, Some(waiter)) => {
                 let node = match node.token {
                     Some(_) => self.write(node, false).await?,
@@ -137,21 +131,6 @@ impl Ask<'_> {
     async fn standing(&self, queue: &Queue, at: usize) -> Result<Standing, BackendError> {
         let (session, own) = (&self.session, (at, self.claim.kind));
         self.store.standing(session, &self.lock, queue, own).await
-    }
-
-    /// Returns the error of a claim that meets another number of permits. A withdrawn claim gets the error of its
-    /// withdrawal instead (C19), which the model of all stores checks first.
-    async fn conflict(&self, held: u16) -> BackendError {
-        let (client, mark) = (self.session.client(), self.store.root.mark(self.claim.owner));
-        // Another client may have left the mark through another member.
-        let (sync, read) = (client.sync(&mark), client.check_stat(&mark));
-        match tokio::join!(sync, read) {
-            (Ok(()) | Err(Error::NoNode), Ok(None)) => {
-                BackendError::conflict(BACKEND, self.claim.kind.permits(), held)
-            }
-            (Ok(()) | Err(Error::NoNode), Ok(Some(_))) => BackendError::withdrawn(BACKEND),
-            (Err(error), _) | (_, Err(error)) => self.session.failed(error),
-        }
     }
 
     /// Creates the claim's node, and then reads the other claims.
@@ -346,7 +325,8 @@ impl Ask<'_> {
         waiter: &WaiterHandle,
     ) -> Result<Attempt, BackendError> {
         let (store, session) = (self.store, &self.session);
-        let mut contention = store.contention(session, &self.lock, queue, self.asked).await?;
+        let before = queue.entries().get(..at).unwrap_or_default();
+        let mut contention = store.contention(session, &self.lock, before, self.asked).await?;
         // The names of the nodes do not show which claims on permits already hold.
         let is_known = self.claim.kind.slots() == 0;
         contention.position = is_known.then_some(at.saturating_sub(queue.front()) as u64);
@@ -356,7 +336,8 @@ impl Ask<'_> {
     }
 
     async fn busy(&self, queue: &Queue) -> Result<Attempt, BackendError> {
-        let contention = self.store.contention(&self.session, &self.lock, queue, self.asked);
+        let Self { store, session, lock, asked, .. } = self;
+        let contention = store.contention(session, lock, queue.entries(), *asked);
         contention.await.map(Attempt::Busy)
     }
 

@@ -20,14 +20,16 @@ pub(crate) struct LockAsRead {
     /// The node of each hold, and the holder.
     pub(crate) holders: Vec<(String, Holder)>,
     waiters: u64,
+    /// Number of permits that each claim counts.
+    permits: Vec<u16>,
 }
 
 impl Store {
     pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         let session = self.sessions.common().await?;
-        let LockAsRead { holders, waiters } = self.seen(&session, name).await?;
+        let LockAsRead { holders, waiters, permits } = self.seen(&session, name).await?;
         let holders = holders.into_iter().map(|(_, holder)| holder);
-        Ok(LockState::new(name.clone(), holders, Some(waiters)))
+        Ok(LockState::new(name.clone(), holders, Some(waiters)).counted_as(permits))
     }
 
     /// Reads the holders of a lock, and counts its waiters.
@@ -54,7 +56,8 @@ impl Store {
             if let Some(shown) = shown {
                 let holders: Vec<_> = shown.into_iter().flatten().collect();
                 let waiters = (queue.entries().len() - holders.len()) as u64;
-                return Ok(LockAsRead { holders, waiters });
+                let permits = queue.entries().iter().map(|entry| entry.kind.permits()).collect();
+                return Ok(LockAsRead { holders, waiters, permits });
             }
         }
         Err(overtaken("the holders change too fast to be seen"))

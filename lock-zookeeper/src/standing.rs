@@ -28,8 +28,6 @@ pub(crate) enum Standing {
     Behind(usize),
     /// All earlier claims hold, and leave too few permits.
     Full,
-    /// The lock has this other number of permits.
-    Conflicts(u16),
 }
 
 impl Store {
@@ -63,13 +61,9 @@ impl Store {
             let found = self.find(session, &format!("{lock}/{}", entry.child)).await?;
             Ok::<_, BackendError>(found.and_then(Found::held).map(|written| written.slots))
         };
-        let (Some(first), Some(last)) = (before.first(), before.last()) else {
+        let Some(last) = before.last() else {
             return Ok(Standing::Fits(Slots::new(0..permits.taken())));
         };
-        let of = first.kind.permits();
-        if of > 0 && of != permits.of() && read(first).await?.is_some() {
-            return Ok(Standing::Conflicts(of));
-        }
         if let Some(other) = before.iter().rposition(|entry| entry.kind.permits() != permits.of()) {
             return Ok(Standing::Behind(other));
         }
@@ -88,7 +82,7 @@ impl Store {
         let held = before.iter().zip(&slots).map(|(entry, slots)| (entry.kind, slots));
         Ok(match Admission::of(Kind::OneOf(permits), held) {
             Admission::Fits(slots) => Standing::Fits(slots),
-            Admission::Waits | Admission::Conflicts(_) => Standing::Full,
+            Admission::Waits => Standing::Full,
         })
     }
 }

@@ -177,22 +177,32 @@ impl Store {
         }
     }
 
-    /// Describes the holder to a waiter that asked at `asked`.
+    /// Describes the holder to a waiter that asked at `asked`, with these claims before its own.
     pub(crate) async fn contention(
         &self,
         session: &Session,
         lock: &str,
-        queue: &Queue,
+        before: &[Entry],
         asked: Moment,
     ) -> Result<Contention, BackendError> {
         let mut contention = Contention::unknown();
         contention.at = Some(self.time(asked));
-        let Some(Entry { child, owner, .. }) = queue.first() else { return Ok(contention) };
+        let Some(Entry { child, owner, kind, .. }) = before.first() else { return Ok(contention) };
         contention.foreign_without_ttl = owner.is_none();
+        // C33: all holders count as the first one does.
+        contention.permits = kind.permits();
         let found = self.find(session, &format!("{lock}/{child}")).await?;
         if let Some(written) = found.and_then(|found| found.written) {
             contention.ttl_left = Some(written.ttl);
             contention.holder = Some(written.label);
+        }
+        // C33: a claim that counts otherwise than the holders waits.
+        let counts_otherwise =
+            |entry: &&Entry| ![0, kind.permits()].contains(&entry.kind.permits());
+        if let Some(waiter) = before.iter().find(counts_otherwise) {
+            let found = self.find(session, &format!("{lock}/{}", waiter.child)).await?;
+            let label = found.and_then(|found| found.written).map(|written| written.label);
+            contention.first_waiter = label.map(|label| Box::new((waiter.kind.permits(), label)));
         }
         Ok(contention)
     }

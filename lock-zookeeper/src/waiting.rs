@@ -153,8 +153,6 @@ impl Turn {
                     let ask = self.ask(store, asked);
                     return ask.claim(self.node.clone()).await.map(Look::Granted);
                 }
-                // The next try reports it.
-                Standing::Conflicts(_) => return Ok(Look::Lost),
                 Standing::Behind(other) => self.watches(store, &lock, &queue, other).await?,
                 Standing::Full => self.watches_all(&lock, &queue).await?,
             };

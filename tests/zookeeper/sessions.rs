@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use leasehold::core::backend::{Attempt, Extension, Release, Renewal};
-use leasehold::core::{BackendError, Lease, Ttl};
+use leasehold::core::{Lease, Ttl};
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
 use lock_testkit::{LeaseExt as _, ZooKeeperServer};
@@ -179,23 +179,6 @@ async fn c41_a_span_of_the_longest_session_is_kept() {
     let next = LockRequest::new("a").ttl(SHORT_TTL).claim().expect("a good claim");
     let busy = backend.acquire(&next, None).await.expect("an answer");
     assert!(matches!(busy, Attempt::Busy(_)), "{busy:?}");
-}
-
-/// C19: a withdrawn claim gets the error of its withdrawal, even if it would also conflict with another number of
-/// permits.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c19_a_withdrawn_claim_is_no_conflict() {
-    let backend = ZooKeeperBackend::connect(&one_member().await.url()).await.expect("a connection");
-    let name = fresh_name();
-    let of = |number| LockRequest::new(&name).permits(1, number).claim().expect("a good claim");
-    let (ghost, held) = (of(3), of(2));
-    backend.withdraw(&ghost.name, &[ghost.owner]).await.expect("an answer");
-    backend.acquire(&held, None).await.expect("free permits");
-    let refused = backend.acquire(&ghost, None).await.expect_err("it was withdrawn");
-    assert_eq!(refused.to_string(), BackendError::withdrawn("zookeeper").to_string());
-    let conflict = backend.acquire(&of(3), None).await.expect_err("another number of permits");
-    assert_ne!(conflict.to_string(), refused.to_string());
-    backend.release(&held.name, held.owner).await.expect("an answer");
 }
 
 /// C45: observers see the time of the grant by the server's clock, also after the hold has moved to another session.

@@ -24,6 +24,7 @@ pub(crate) async fn c36_each_of_three_has_a_slot_and_a_fourth_has_none(store: &i
     let conflict = shell.run(&["run", "--limit", "5", "--no-wait", "a", "--", "true"]).await;
     assert_eq!(conflict.code, 64, "{}", conflict.stderr);
     assert!(conflict.stderr.contains("holders count 3 permits"), "{}", conflict.stderr);
+    another_number_waits(&shell).await;
 
     // C38: the hold of the second ends, and the others last.
     let second = inspected(&shell).await["holders"][1].clone();
@@ -37,6 +38,22 @@ pub(crate) async fn c36_each_of_three_has_a_slot_and_a_fourth_has_none(store: &i
     for held in [0, 2] {
         end(&mut three[held]).await;
     }
+}
+
+/// C33: a run with another number waits, and is busy at the end of its wait. The doctor names both numbers meanwhile.
+async fn another_number_waits(shell: &Shell) {
+    let busy =
+        shell.run(&["-v", "run", "--limit", "5", "--wait", "300ms", "a", "--", "true"]).await;
+    assert_eq!(busy.code, 75, "{}", busy.stderr);
+    assert!(busy.stderr.contains("held by \"web-3\" as one of 3"), "{}", busy.stderr);
+    let mut waiting = shell.start(&["-v", "run", "--limit", "5", "a", "--", "true"]);
+    eventually("the wait is warned of", LIMIT, async || {
+        waiting.stderr().contains("counts another number of permits")
+    })
+    .await;
+    let found = shell.run(&["doctor", "a"]).await;
+    assert!(found.stdout.contains("different numbers of permits (3 and 5)"), "{}", found.stdout);
+    end(&mut waiting).await;
 }
 
 pub(crate) async fn c36_a_command_knows_the_slots_of_its_own_hold_alone(store: &impl Store) {

@@ -9,9 +9,6 @@ pub enum Admission {
     Fits(Slots),
     /// The request waits.
     Waits,
-    /// The lock is held with this other number of permits, so the request is
-    /// [refused](crate::BackendError::conflict).
-    Conflicts(u16),
 }
 
 impl Admission {
@@ -27,7 +24,6 @@ impl Admission {
                 (Kind::OneOf(asked), Kind::OneOf(held)) if asked.of() == held.of() => {
                     taken.extend_from_slice(slots.as_slice());
                 }
-                (Kind::OneOf(_), Kind::OneOf(held)) => return Self::Conflicts(held.of()),
                 _ => return Self::Waits,
             }
         }
@@ -68,13 +64,13 @@ mod tests {
                 admission(asked, &[(held, Slots::new([0; 1][..held.slots().into()].to_vec()))])
             })
         });
-        use Admission::{Conflicts, Fits, Waits};
+        use Admission::{Fits, Waits};
         let slot = || Fits(Slots::new([1]));
         let expected = [
             [Waits, Waits, Waits, Waits],
             [Waits, Fits(Slots::NONE), Waits, Waits],
-            [Waits, Waits, slot(), Conflicts(2)],
-            [Waits, Waits, Conflicts(3), slot()],
+            [Waits, Waits, slot(), Waits],
+            [Waits, Waits, Waits, slot()],
         ];
         assert_eq!(beside, expected);
     }

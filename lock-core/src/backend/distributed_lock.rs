@@ -50,7 +50,8 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
     /// Finds the owner's own grant if there is one: the same token, for a full TTL again. Without a `waiter`, a lock
     /// that is held or has waiters is [`Attempt::Busy`]. With a `waiter`, the claim also takes a place in the
     /// backend's queue if there is one, or keeps the place it has. The handle wakes it with its grant, or to try
-    /// again.
+    /// again. A lock that is held with another number of permits is busy like any other:
+    /// [`Contention::permits`](crate::Contention::permits) tells the client the number (C33).
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.

@@ -197,6 +197,7 @@ impl<T: StoreTime> Holds<T> {
         Contention {
             ttl_left: self.0.iter().map(|held| now.left_until(held.expires)).min(),
             holder: self.0.first().map(|held| held.label.clone()),
+            permits: self.0.first().map_or(0, |held| held.kind.permits()),
             ..Contention::unknown()
         }
     }

@@ -111,7 +111,7 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let Self { shared, place, .. } = self;
         let limit = shared.options.request_timeout;
-        let (name, one) = (place.claim.name.clone(), shared.tries.begin(&place.claim.name));
+        let one = shared.tries.begin(&place.claim.name);
         let mut progress = Progress::new(wait, limit);
         // C17: a try that nobody polls does not keep the others from asking in time.
         let asking = match timeout_at(began + limit / 2, one.turn()).await {
@@ -120,7 +120,7 @@ impl Acquisition {
                 request.listener().tell(&seen);
                 let (asked, answered) = (shared.options.clock.now(), Instant::now());
                 progress.busy(&Busy { seen, asked, answered });
-                return Err(progress.into_error(&name, shared.name(), None));
+                return Err(progress.into_error(&place.claim, shared.name(), None));
             }
             Err(_) => None,
         };

@@ -9,8 +9,8 @@ use super::retry::{jittered, pause_after};
 use super::server_place::Busy;
 use crate::backend::FALLBACK_POLL;
 use crate::model::{
-    BackendError, Contention, LockError, LockName, Moment, Outcome, ServerTime, Ttl, Wait, Wakeup,
-    random,
+    BackendError, Claim, Contention, Kind, LockError, LockName, Moment, Outcome, ServerTime, Ttl,
+    Wait, Wakeup, random,
 };
 
 /// First pause of a polling waiter.
@@ -34,8 +34,7 @@ pub(super) const OUTAGE_BORNE: u32 = 5;
 /// | phase | entered by | the next look | an endless wait | a bounded wait, at its end |
 /// | --- | --- | --- | --- | --- |
 /// | `Unanswered` | the start | at once | goes on | `Timeout` |
-/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` without a wait |
-/// | `Conflict` | "held with another number of permits" | after a growing pause, a poll at most | goes on | `Conflict` |
+/// | `Busy` | "busy" | when woken, by poll, at the holder's expiry | goes on | `Timeout`; `NotAcquired` or `Conflict` without a wait |
 /// | `Late` | a grant that came after its own deadline | after a growing pause | ends after five request time-outs, as `Backend` | `Timeout` |
 /// | `Outage` | an error, or silence for a whole try | after a growing pause | ends after five request time-outs, as `Backend` | `Backend` |
 ///
@@ -46,7 +45,6 @@ pub(super) const OUTAGE_BORNE: u32 = 5;
 enum Phase {
     Unanswered,
     Busy(Instant),
-    Conflict(BackendError),
     Late(Instant),
     Outage(Instant, BackendError),
 }
@@ -165,18 +163,14 @@ impl Progress {
         (self.phase, self.seen) = (Phase::Busy(busy.answered), Some(busy.seen.clone()));
     }
 
-    /// Notes that the lock is held with another number of permits. Its holders may end within the wait (C33).
-    pub(super) fn conflicted(&mut self, error: BackendError) {
-        let again = matches!(self.phase, Phase::Conflict(_));
-        self.repeats = if again { self.repeats + 1 } else { 0 };
-        (self.phase, self.seen) = (Phase::Conflict(error), None);
-    }
-
     /// Returns the duration of the wait if a warning is due: once, after a second, if the holder is a key that may
-    /// stay for ever (C49).
-    pub(super) fn warning_due(&mut self) -> Option<Duration> {
+    /// stay for ever (C49), or another claim counts another number of permits than the kind that is `asked` for (C33).
+    pub(super) fn warning_due(&mut self, asked: Kind) -> Option<Duration> {
         let waited = self.started.elapsed();
-        let is_stuck = self.seen.as_ref().is_some_and(|seen| seen.foreign_without_ttl);
+        let is_stuck = self
+            .seen
+            .as_ref()
+            .is_some_and(|seen| seen.foreign_without_ttl || seen.disagrees(asked).is_some());
         let due = is_stuck && !self.has_warned && waited >= WARNS_AFTER;
         self.has_warned |= due;
         due.then_some(waited)
@@ -204,7 +198,7 @@ impl Progress {
         let (since, repeats) = self.trouble(of);
         let earlier = match std::mem::replace(&mut self.phase, Phase::Unanswered) {
             Phase::Outage(_, earlier) => Some(earlier),
-            Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_) | Phase::Late(_) => None,
+            Phase::Unanswered | Phase::Busy(_) | Phase::Late(_) => None,
         };
         self.phase = Phase::Outage(since, error.told_after(earlier));
         self.repeats = repeats;
@@ -230,7 +224,7 @@ impl Progress {
         match self.phase {
             _ if now.saturating_duration_since(of.end) > self.request_timeout => (now, 0),
             Phase::Late(since) | Phase::Outage(since, _) => (since, self.repeats + 1),
-            Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_) => {
+            Phase::Unanswered | Phase::Busy(_) => {
                 (of.sent.max(now.checked_sub(self.request_timeout / 2).unwrap_or(now)), 0)
             }
         }
@@ -244,7 +238,7 @@ impl Progress {
             (None, Phase::Late(since) | Phase::Outage(since, _)) => {
                 Some(*since + self.request_timeout * OUTAGE_BORNE)
             }
-            (None, Phase::Unanswered | Phase::Busy(_) | Phase::Conflict(_)) => None,
+            (None, Phase::Unanswered | Phase::Busy(_)) => None,
         }
     }
 
@@ -272,8 +266,6 @@ impl Progress {
             }
             (Phase::Busy(_), Wakeup::Push) => FALLBACK_POLL.mul_f64(random::within(0.8..1.0)),
             (Phase::Busy(_), Wakeup::Poll(longest)) => self.poll_within(longest),
-            // No backend queues this claim.
-            (Phase::Conflict(_), _) => self.poll_within(FALLBACK_POLL),
         };
         // A holder that died releases nothing: its lease expires without a message.
         let is_busy = matches!(self.phase, Phase::Busy(_));
@@ -322,20 +314,22 @@ impl Progress {
     /// Returns the error of an acquisition that ends in this state (C14). Its line may have seen the lock.
     pub(super) fn into_error(
         self,
-        name: &LockName,
+        claim: &Claim,
         backend: &'static str,
         seen_in_line: Option<Contention>,
     ) -> LockError {
-        let name = name.clone();
+        let name = claim.name.clone();
         match (self.phase, self.seen) {
-            (Phase::Outage(_, error) | Phase::Conflict(error), _) => {
-                of_backend(&name, error, self.may_be_applied)
-            }
+            (Phase::Outage(_, error), _) => of_backend(&name, error, self.may_be_applied),
             (Phase::Late(_), _) if self.wait == Wait::Forever => {
                 of_backend(&name, always_late(backend), self.may_be_applied)
             }
             (Phase::Busy(_), Some(contention)) if !self.wait.waits() => {
-                LockError::NotAcquired { name, contention }
+                match contention.other_number(claim.kind) {
+                    // C33: the number is that of the present holders.
+                    Some(held) => LockError::Conflict { name, asked: claim.kind.permits(), held },
+                    None => LockError::NotAcquired { name, contention },
+                }
             }
             (_, seen) => {
                 let (waited, contention) = (self.started.elapsed(), seen.or(seen_in_line));

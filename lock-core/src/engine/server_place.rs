@@ -25,7 +25,7 @@ pub(crate) struct ServerPlace {
     // Dropped before the claim is withdrawn.
     request: Option<Request>,
     /// The last answer, if it was "busy" and no request followed.
-    busy: Option<Busy>,
+    busy: Option<Box<Busy>>,
     channel: Option<(WaiterHandle, WaiterEvents)>,
     /// The answers of its line.
     pub(super) answers: Option<Arc<LineAnswers>>,
@@ -169,14 +169,15 @@ impl ServerPlace {
         if let (Ok(Attempt::Busy(seen)), true, false) =
             (&attempt, self.channel.is_some(), is_outdated)
         {
-            self.busy = Some(Busy { seen: seen.clone(), asked, answered: Instant::now() });
+            let busy = Busy { seen: seen.clone(), asked, answered: Instant::now() };
+            self.busy = Some(Box::new(busy));
         }
         Some(Answer { attempt, asked, is_outdated })
     }
 
     /// Returns the last answer, if it was "busy" and no request followed: the place in the queue is still valid.
     pub(super) fn last_busy(&self) -> Option<&Busy> {
-        self.busy.as_ref()
+        self.busy.as_deref()
     }
 
     /// Gives up the request in flight: its outcome is unknown.

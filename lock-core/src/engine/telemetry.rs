@@ -17,7 +17,9 @@ use super::meter::{Meter, Waiter};
 use super::options::ClientOptions;
 use super::outage::{Ended, Outage};
 use crate::backend::Release;
-use crate::model::{BackendError, Claim, FencingToken, Lease, LockError, LockName, LostReason};
+use crate::model::{
+    BackendError, Claim, FencingToken, Label, Lease, LockError, LockName, LostReason,
+};
 
 /// The events of one client.
 #[derive(Debug)]
@@ -195,6 +197,24 @@ pub(crate) fn waits_for_foreign_key(backend: &'static str, name: &LockName, wait
             backend, %name, ?waited,
             "waits for a key without a TTL that is not ours: delete it if nobody needs it, or choose \
              another name or a prefix"
+        );
+    });
+}
+
+/// Warns of a wait for a claim that counts another number of permits (C33): the users of the lock disagree.
+pub(crate) fn waits_for_other_number(
+    backend: &'static str,
+    claim: &Claim,
+    (other, of): (u16, Option<&Label>),
+    waited: Duration,
+) {
+    let (name, asked, label) = (&claim.name, claim.kind.permits(), &claim.label);
+    let of = of.map(tracing::field::display);
+    tell(backend, || {
+        warn!(
+            backend, %name, asked, %label, other, of, ?waited,
+            "waits for a holder or a waiter that counts another number of permits: use the same number \
+             everywhere; in a deploy that changes the number this passes by itself"
         );
     });
 }

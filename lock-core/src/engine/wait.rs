@@ -12,7 +12,7 @@ use super::progress::{Progress, Try};
 use super::server_place::{Answer, Busy, ServerPlace};
 use super::shared::Shared;
 use super::succession::Passed;
-use super::telemetry::{waits_for_foreign_key, waits_for_own_hold};
+use super::telemetry::{waits_for_foreign_key, waits_for_other_number, waits_for_own_hold};
 use crate::backend::{Attempt, Grant, WaiterEvent};
 use crate::model::{
     BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Ttl, Wait,
@@ -65,7 +65,7 @@ impl<'a> Waiting<'a> {
                 AttemptOutcome::Busy { seen, is_outdated } => {
                     turn.iter().for_each(Turn::is_refused);
                     listener.tell(&seen);
-                    self.warn_if_due(&place.claim, &mut progress);
+                    self.warn_if_due(&place.claim, &seen, &mut progress);
                     asks_again = is_outdated;
                 }
                 AttemptOutcome::Troubled if progress.is_late() => {
@@ -100,7 +100,7 @@ impl<'a> Waiting<'a> {
         turn: &Option<Turn<Passed>>,
     ) -> LockError {
         let seen_in_line = turn.as_ref().and_then(|turn| turn.sight().contention());
-        progress.into_error(&place.claim.name, self.shared.name(), seen_in_line)
+        progress.into_error(&place.claim, self.shared.name(), seen_in_line)
     }
 
     /// Asks once, without a place in the server's queue; `None` if the claim was not granted. The place is new again if
@@ -114,8 +114,6 @@ impl<'a> Waiting<'a> {
             Ok(AttemptOutcome::Granted(lease)) => return Ok(Some(lease)),
             Ok(AttemptOutcome::Busy { .. }) => return Ok(None),
             Ok(AttemptOutcome::Troubled) => progress.outage().map(|(_, error)| error),
-            // C33: the holders with another number of permits may end within the wait.
-            Err(error) if error.permits().is_some() => Some(error),
             Err(error) => return Err(progress.refused(&place.claim.name, error)),
         };
         if refused.is_some_and(|error| error.outcome() == Outcome::NotApplied) {
@@ -154,13 +152,6 @@ impl<'a> Waiting<'a> {
                 progress.busy(&Busy { seen: seen.clone(), asked, answered: Instant::now() });
                 Ok(AttemptOutcome::Busy { seen, is_outdated })
             }
-            // C33: the holders with another number of permits may end within the wait.
-            Err(error) if error.permits().is_some() && progress.waits() => {
-                debug!(%error, "asking again");
-                state.note(ClaimEvent::Refused);
-                progress.conflicted(error);
-                Ok(AttemptOutcome::Troubled)
-            }
             Err(error) if error.is_transient() => {
                 debug!(%error, "no answer, asking again");
                 if error.outcome() == Outcome::Unknown {
@@ -174,10 +165,15 @@ impl<'a> Waiting<'a> {
     }
 
     /// Warns operators of a wait that may never end by itself.
-    fn warn_if_due(&self, claim: &Claim, progress: &mut Progress) {
-        // C49: the holder is a key that nobody may ever delete.
-        if let Some(waited) = progress.warning_due() {
-            waits_for_foreign_key(self.shared.name(), &claim.name, waited);
+    fn warn_if_due(&self, claim: &Claim, seen: &Contention, progress: &mut Progress) {
+        match (progress.warning_due(claim.kind), seen.disagrees(claim.kind)) {
+            // C33: the users of the lock disagree, unless a deploy changes the number.
+            (Some(waited), Some(other)) => {
+                waits_for_other_number(self.shared.name(), claim, other, waited);
+            }
+            // C49: the holder is a key that nobody may ever delete.
+            (Some(waited), None) => waits_for_foreign_key(self.shared.name(), &claim.name, waited),
+            (None, _) => {}
         }
         // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()

@@ -1,7 +1,7 @@
 //! Specification of a lock (C33 to C38), as plain as possible: slow, in milliseconds, and without any code of the
 //! backends. The memory backend is tested against it.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use crate::model::Kind;
 
@@ -18,8 +18,8 @@ pub(super) struct Specification {
     withdrawn: HashSet<usize>,
     /// Number of grants so far.
     grants: usize,
-    /// News of the last step, by client.
-    pub(super) told: Vec<(usize, WaiterNews)>,
+    /// Grants to waiters in the last step, by client: the number of the grant, and its slots.
+    pub(super) told: Vec<(usize, usize, Vec<u16>)>,
 }
 
 /// One client's request.
@@ -41,17 +41,11 @@ pub(super) struct Hold {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum WaiterNews {
-    Granted(usize, Vec<u16>),
-    LookAgain,
-}
-
-#[derive(Clone, Debug, PartialEq)]
 pub(super) enum StepAnswer {
     Granted(usize, Vec<u16>),
-    /// With the number of waiters before it, if it waits.
-    Busy(Option<usize>),
-    Conflict(u16),
+    /// With the number of waiters before it, if it waits, and the numbers of permits that the holders and the first
+    /// waiter count, unless it is this one.
+    Busy(Option<usize>, u16, u16),
     Refused,
     /// True if there was something to extend or to end.
     Done(bool),
@@ -69,15 +63,14 @@ impl Specification {
             own.ends = own.ends.max(self.now + asked.ttl);
             return StepAnswer::Granted(own.number, own.slots.clone());
         }
-        if let Some(permits) = self.other_number(asked.kind) {
-            self.queue.retain(|waiter| waiter.who != asked.who);
-            return StepAnswer::Conflict(permits);
-        }
         if self.queue.is_empty() && self.fits(asked.kind) {
             let (number, slots) = self.grant(asked);
             return StepAnswer::Granted(number, slots);
         }
-        StepAnswer::Busy(waits.then(|| self.place_of(asked)))
+        let held = self.holders.first().map_or(0, |hold| hold.kind.permits());
+        let place = waits.then(|| self.place_of(asked));
+        let first = self.queue.first().filter(|first| first.who != asked.who);
+        StepAnswer::Busy(place, held, first.map_or(0, |first| first.kind.permits()))
     }
 
     pub(super) fn extend(&mut self, who: usize, number: usize, ttl: u64) -> StepAnswer {
@@ -121,14 +114,11 @@ impl Specification {
         self.end_expired();
         while let Some(&first) = self.queue.first() {
             if !self.gone.contains(&first.who) {
-                if self.fits(first.kind) {
-                    let (number, slots) = self.grant(first);
-                    self.told.push((first.who, WaiterNews::Granted(number, slots)));
-                } else if self.other_number(first.kind).is_some() {
-                    self.told.push((first.who, WaiterNews::LookAgain));
-                } else {
+                if !self.fits(first.kind) {
                     return;
                 }
+                let (number, slots) = self.grant(first);
+                self.told.push((first.who, number, slots));
             }
             self.queue.remove(0);
         }
@@ -145,12 +135,6 @@ impl Specification {
         self.holders.iter().all(|hold| beside(hold.kind)) && taken + kind.slots() <= kind.permits()
     }
 
-    /// C33: returns the number of permits of the holders, if it differs from that of `kind`.
-    fn other_number(&self, kind: Kind) -> Option<u16> {
-        let held = self.holders.first()?.kind.permits();
-        (kind.permits() > 0 && held > 0 && held != kind.permits()).then_some(held)
-    }
-
     /// C36: grants with the lowest free slots.
     fn grant(&mut self, asked: Asked) -> (usize, Vec<u16>) {
         let taken = |slot: &u16| self.holders.iter().any(|hold| hold.slots.contains(slot));
@@ -161,6 +145,15 @@ impl Specification {
         let Asked { who, kind, .. } = asked;
         self.holders.push(Hold { who, kind, slots: slots.clone(), number, ends });
         (number, slots)
+    }
+
+    /// C33: returns each number of permits that a holder or a waiter counts, ascending.
+    pub(super) fn numbers(&self) -> Vec<u16> {
+        let live = self.holders.iter().filter(|hold| self.now < hold.ends).map(|hold| hold.kind);
+        let kinds = live.chain(self.queue.iter().map(|waiter| waiter.kind));
+        let numbers: BTreeSet<u16> =
+            kinds.map(Kind::permits).filter(|number| *number > 0).collect();
+        numbers.into_iter().collect()
     }
 
     fn place_of(&mut self, asked: Asked) -> usize {

@@ -11,8 +11,8 @@ use crate::backend::{
     next_token,
 };
 use crate::model::{
-    BackendError, Claim, FencingToken, InvalidInput, LockName, LockState, Moment, Occurrence,
-    Outcome, OwnerId, Record, Renewal, Reservation, Slots, Ttl,
+    BackendError, Claim, FencingToken, InvalidInput, Label, LockName, LockState, Moment,
+    Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Slots, Ttl,
 };
 
 #[derive(Debug, Default)]
@@ -167,8 +167,9 @@ impl Store {
     pub(super) fn state(&self, name: &LockName, now: Moment) -> LockState {
         let lock = self.locks.get(name);
         let holders = lock.into_iter().flat_map(|lock| lock.holds.seen_at(now));
-        let waiters = lock.map_or(0, |lock| lock.queue.len() as u64);
-        LockState::new(name.clone(), holders, Some(waiters))
+        let waiters = || lock.into_iter().flat_map(|lock| &lock.queue);
+        let state = LockState::new(name.clone(), holders, Some(waiters().count() as u64));
+        state.counted_as(waiters().map(|waiter| waiter.claim.kind.permits()))
     }
 }
 
@@ -180,6 +181,13 @@ impl Lock {
     /// Returns true if nobody holds the lock or waits for it.
     fn is_idle(&self, now: Moment) -> bool {
         self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
+    }
+
+    /// Returns the number of permits and the label of the first waiter, if it waits for permits and is not `owner`.
+    pub(super) fn first_waiter(&self, owner: OwnerId) -> Option<(u16, Label)> {
+        let first = self.queue.front().map(|first| &first.claim)?;
+        let counts = first.owner != owner && first.kind.permits() > 0;
+        counts.then(|| (first.kind.permits(), first.label.clone()))
     }
 
     /// Takes a place at the end of the queue, or keeps the present place, with the claim's TTL and label from now on.

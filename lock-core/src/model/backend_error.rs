@@ -37,7 +37,6 @@ pub struct BackendError {
 #[derive(Clone, Debug)]
 enum Reason {
     NotALock(String),
-    Conflict { asked: u16, held: u16 },
     Incomplete(Vec<LockState>),
 }
 
@@ -82,15 +81,6 @@ impl BackendError {
         let found: String = found.into();
         let context = format!("{found} is in the place of the lock");
         let reason = Some(Box::new(Reason::NotALock(found)));
-        Self { reason, ..Self::refusal(backend, context) }
-    }
-
-    /// A refusal: the request is for one of `asked` permits, and the lock is held as one of `held` (C33).
-    ///
-    /// A client asks again within its wait, then returns [`LockError::Conflict`](crate::LockError::Conflict).
-    pub fn conflict(backend: &'static str, asked: u16, held: u16) -> Self {
-        let context = format!("the lock is held as one of {held}, not of {asked}");
-        let reason = Some(Box::new(Reason::Conflict { asked, held }));
         Self { reason, ..Self::refusal(backend, context) }
     }
 
@@ -170,14 +160,6 @@ impl BackendError {
     pub fn found(&self) -> Option<&str> {
         match self.reason.as_deref() {
             Some(Reason::NotALock(found)) => Some(found),
-            _ => None,
-        }
-    }
-
-    /// Returns the permits of the request and of the lock, if this error is [a conflict](Self::conflict).
-    pub fn permits(&self) -> Option<(u16, u16)> {
-        match self.reason.as_deref() {
-            Some(&Reason::Conflict { asked, held }) => Some((asked, held)),
             _ => None,
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::Label;
+use super::{Kind, Label};
 
 /// A point on the server's clock, counted from a start of the server's choice.
 ///
@@ -27,6 +27,12 @@ pub struct Contention {
     /// True if the holder is a client of another kind (C29), which releases without a message to waiters. The first
     /// waiter of the queue then looks more often.
     pub is_foreign: bool,
+    /// Number of permits of the lock, as its holders count them; 0 if they hold no permits. A request that counts
+    /// another number waits until these holders are gone (C33).
+    pub permits: u16,
+    /// The first waiter, if it waits for permits and is not this claim: its number of permits, and its label. Only
+    /// claims on permits are told. In a box, since few errors have one.
+    pub first_waiter: Option<Box<(u16, Label)>>,
     /// True if the holder is a foreign key without a TTL (C49): somebody has written something else under the lock's
     /// name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,
@@ -41,6 +47,22 @@ impl Contention {
     pub fn unknown() -> Self {
         Self::default()
     }
+
+    /// Returns the number of permits of the holders, if a request of the kind `asked` counts another number (C33).
+    pub fn other_number(&self, asked: Kind) -> Option<u16> {
+        let (asked, held) = (asked.permits(), self.permits);
+        (asked > 0 && held > 0 && asked != held).then_some(held)
+    }
+
+    /// Returns a claim before a request of the kind `asked` that counts another number of permits: its number and its
+    /// label.
+    pub(crate) fn disagrees(&self, asked: Kind) -> Option<(u16, Option<&Label>)> {
+        let first = self.first_waiter.as_deref().filter(|(number, _)| *number != asked.permits());
+        let waits =
+            || first.filter(|_| asked.permits() > 0).map(|(number, label)| (*number, Some(label)));
+        let holds = self.other_number(asked).map(|held| (held, self.holder.as_ref()));
+        holds.or_else(waits)
+    }
 }
 
 impl fmt::Display for Contention {
@@ -52,6 +74,9 @@ impl fmt::Display for Contention {
         if let Some(holder) = self.holder.as_ref().filter(|label| !label.as_str().is_empty()) {
             write!(f, " by \"{holder}\"")?;
         }
+        if self.permits > 0 {
+            write!(f, " as one of {}", self.permits)?;
+        }
         if let Some(left) = self.ttl_left {
             write!(f, " for up to {left:.1?} more")?;
         }
@@ -59,6 +84,12 @@ impl fmt::Display for Contention {
             Some(0) => f.write_str(", and this claim is the next"),
             Some(ahead) => write!(f, ", and {ahead} wait before us"),
             None => Ok(()),
+        }?;
+        match self.first_waiter.as_deref() {
+            Some((number, _)) if *number != self.permits => {
+                write!(f, ", the first as one of {number}")
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -72,6 +103,31 @@ mod tests {
         let holder = Label::new("one for up to").ok();
         let contention = Contention { holder, ..Contention::unknown() };
         assert_eq!(contention.to_string(), "it is held by \"one for up to\"");
+    }
+
+    #[test]
+    fn c33_another_number_is_that_of_the_holders() {
+        let kind = |of| Kind::OneOf(crate::model::Permits::new(1, of).expect("permits"));
+        let held = Contention { permits: 3, ..Contention::unknown() };
+        assert_eq!(held.other_number(kind(2)), Some(3));
+        assert_eq!(
+            [kind(3), Kind::Shared, Kind::Exclusive].map(|asked| held.other_number(asked)),
+            [None; 3]
+        );
+        assert_eq!(Contention::unknown().other_number(kind(2)), None, "they hold no permits");
+        let left = Some(Duration::from_secs(1));
+        let told = Contention { ttl_left: left, ..held }.to_string();
+        assert_eq!(told, "it is held as one of 3 for up to 1.0s more");
+        let first_waiter = Some(Box::new((5, Label::default())));
+        let behind =
+            Contention { permits: 3, position: Some(2), first_waiter, ..Contention::unknown() };
+        assert_eq!(behind.other_number(kind(3)), None, "only a waiter counts otherwise");
+        let numbers = [kind(3), kind(5), Kind::Shared].map(|asked| behind.disagrees(asked));
+        assert_eq!(numbers.map(|other| other.map(|(number, _)| number)), [Some(5), Some(3), None]);
+        assert_eq!(
+            behind.to_string(),
+            "it is held as one of 3, and 2 wait before us, the first as one of 5"
+        );
     }
 
     #[test]

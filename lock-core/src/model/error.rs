@@ -123,14 +123,14 @@ pub enum LockError {
         found: String,
     },
     /// The request is for one of a number of permits, and the lock is held as one of another number (C33): the number
-    /// is a property of the lock. A request that waits asks again until no hold with the other number is left, so
-    /// that a deploy can change the number. This error comes at the end of its wait, else at once.
+    /// is that of the present holders. Only a request that does not wait gets this error. One that waits takes its
+    /// place in the queue until no hold with the other number is left, so that a deploy can change the number.
     Conflict {
         /// The lock.
         name: LockName,
         /// Number of permits of the lock, by the request.
         asked: u16,
-        /// Number of permits of the lock, for as long as it is held.
+        /// Number of permits of the lock, by its holders.
         held: u16,
     },
     /// A part of a listing could not be read, as from a server that did not answer.
@@ -202,10 +202,6 @@ impl LockError {
         // C49: every operation reports a foreign key in the same way.
         if let (Some(name), Some(found)) = (name, source.found()) {
             return Self::NotALock { name: name.clone(), found: found.to_owned() };
-        }
-        // C33
-        if let (Some(name), Some((asked, held))) = (name, source.permits()) {
-            return Self::Conflict { name: name.clone(), asked, held };
         }
         if let Some(held) = source.held() {
             return Self::Incomplete { held: held.to_vec(), source };

@@ -200,9 +200,9 @@ impl LockRequest {
     /// beside each other. Each permit is a slot that belongs to this hold alone, 0 to `of` − 1 (C36). A lock has 1 to
     /// [`Permits::MAX`] permits, and a hold takes 1 to `of` of them.
     ///
-    /// All users of the lock must give the same `of`: else [`LockError::Conflict`], at once if the request does not
-    /// wait, else at the end of its wait. A deploy can change the number: requests with the new one wait until no
-    /// hold with the former one is left.
+    /// All users of the lock must give the same `of`. A request that meets holders with another number waits in the
+    /// queue until they are gone, and later requests of any number wait behind it (C34): so a deploy can change the
+    /// number. After a second of such a wait `tracing` warns. A request that does not wait is [`LockError::Conflict`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {

@@ -16,6 +16,9 @@ pub struct LockState {
     pub holders: Vec<Holder>,
     /// Number of waiting clients, where the backend knows.
     pub waiters: Option<u64>,
+    /// Each number of permits that its holders and waiters count, ascending. With two numbers its users disagree: those
+    /// who count one wait for those who count the other (C33).
+    pub permits: Vec<u16>,
 }
 
 impl LockState {
@@ -25,7 +28,18 @@ impl LockState {
         holders: impl IntoIterator<Item = Holder>,
         waiters: Option<u64>,
     ) -> Self {
-        Self { name, holders: holders.into_iter().collect(), waiters }
+        let holders: Vec<Holder> = holders.into_iter().collect();
+        let counted: Vec<u16> = holders.iter().map(|holder| holder.kind.permits()).collect();
+        Self { name, holders, waiters, permits: Vec::new() }.counted_as(counted)
+    }
+
+    /// Adds the numbers of permits that its waiters count: 0 for one that waits for another kind of hold.
+    #[must_use]
+    pub fn counted_as(mut self, numbers: impl IntoIterator<Item = u16>) -> Self {
+        self.permits.extend(numbers.into_iter().filter(|number| *number > 0));
+        self.permits.sort_unstable();
+        self.permits.dedup();
+        self
     }
 
     /// Returns its holder, if it is held: the first, if there are several.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use futures_util::future::join_all;
 use lock_core::backend::{Attempt, Claim, Grant, WaiterHandle};
-use lock_core::{BackendError, Clock, Contention, Kind, Moment, Slots, SystemClock};
+use lock_core::{BackendError, Clock, Kind, Moment, Slots, SystemClock};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -17,7 +17,7 @@ use crate::protocol::view::{Entered, View, entered, server_time};
 use crate::sessions::session::Session;
 use crate::waiting::waiters::{LastLook, Place};
 use crate::wire::answer::Answer;
-use crate::wire::error::{BACKEND, overtaken, says_lease_gone};
+use crate::wire::error::{overtaken, says_lease_gone};
 
 /// Most entries of one attempt: another follows each time that somebody else took what seemed free.
 const ENTRIES: usize = 16;
@@ -73,7 +73,7 @@ impl EtcdBackend {
         this: &Try<'_>,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        use Standing::{Conflicts, Fits, Holds, Waits};
+        use Standing::{Fits, Holds, Waits};
         let (owner, kind) = (this.claim.owner, this.claim.kind);
         this.session.last_for(this.claim.ttl.as_duration()).await?;
         let mut is_there = false;
@@ -89,7 +89,6 @@ impl EtcdBackend {
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
                 (Holds, _) => return self.found_held(this, &view).await,
-                (Conflicts(of), _) => return self.refuse(this, &view, *of).await,
                 (Fits(slots), _) => {
                     // If somebody else came in between, the claim enters again.
                     if let Some(attempt) = self.take_slots(this, &view, slots).await? {
@@ -186,33 +185,14 @@ impl EtcdBackend {
         Ok(Some(Attempt::Granted(self.taken(this, revision, slots.clone())?)))
     }
 
-    /// C33: refuses another number of permits. The claim leaves nothing behind.
-    async fn refuse(
-        &self,
-        this: &Try<'_>,
-        view: &View,
-        held: u16,
-    ) -> Result<Attempt, BackendError> {
-        self.waiters.forget(this.claim.owner);
-        if let Some(own) = &view.own {
-            self.server.txn(requests::delete(own)).await?;
-        }
-        self.claims.absent(this.claim.owner);
-        Err(BackendError::conflict(BACKEND, this.claim.kind.permits(), held))
-    }
-
     /// Returns "busy" for an attempt without a place in the queue.
     async fn busy(&self, this: &Try<'_>, view: &View) -> Attempt {
         if view.own.is_none() {
             self.claims.absent(this.claim.owner);
         }
-        let mut contention = Contention::unknown();
-        contention.at = Some(view.at());
+        let mut contention = view.contention();
         if let Some(holder) = &view.first {
             contention.ttl_left = self.left(holder.lease).await;
-            // C49: claims of our clients have a lease.
-            contention.foreign_without_ttl = holder.lease == 0;
-            contention.holder = Some(holder.value.label.clone());
         }
         Attempt::Busy(contention)
     }
@@ -226,7 +206,7 @@ impl EtcdBackend {
     ) -> Result<Attempt, BackendError> {
         let lost = || overtaken("the place in the queue was lost during the request");
         let own = view.own.as_ref().ok_or_else(lost)?;
-        let at = view.at();
+        let (at, first) = (view.at(), view.contention());
         let ahead = view.ahead.ok_or_else(lost)?;
         let place = Place {
             owner: this.claim.owner,
@@ -235,9 +215,7 @@ impl EtcdBackend {
             revision: own.revision,
             token: self.floors.token(own.revision)?,
             session: this.session.clone(),
-            // C49: claims of our clients have a lease.
-            behind_foreign_key: view.first.as_ref().is_some_and(|first| first.lease == 0),
-            holder: view.first.map(|first| first.value.label),
+            first,
             ahead: Mutex::new(ahead),
             is_watching: AtomicBool::new(true),
             answered: Mutex::new((this.asked, at)),
@@ -277,11 +255,13 @@ impl EtcdBackend {
             Standing::Fits(slots) if is_there => self.take_slots(this, &view, slots).await,
             Standing::Waits if is_there && is_watching => {
                 *place.answered() = (this.asked, view.at());
+                let mut contention = view.contention();
                 *place.ahead() = view.ahead.unwrap_or_default();
+                contention.position = place.ahead().position();
                 if !place.ahead().is_none() {
                     place.in_doubt.notify_one();
                 }
-                Ok(Some(Attempt::Busy(place.contention())))
+                Ok(Some(Attempt::Busy(contention)))
             }
             Standing::Waits if is_there => self.begin_to_wait(this, waiter, view).map(Some),
             _ => Ok(None),

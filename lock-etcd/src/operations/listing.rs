@@ -72,7 +72,10 @@ impl EtcdBackend {
                 let all = self.claims_of(self.root.claims(name)).await?.remove(name);
                 Ok(ClaimsOnLock::of(all.unwrap_or_default()))
             }
-            first => Ok(ClaimsOnLock { holders: first.into_iter().collect(), count }),
+            first => {
+                let (holders, permits) = (first.into_iter().collect(), Vec::new());
+                Ok(ClaimsOnLock { holders, count, permits })
+            }
         }
     }
 
@@ -117,7 +120,8 @@ impl EtcdBackend {
     ) -> Result<LockState, BackendError> {
         let holders = claims.holders.iter().map(|claim| left.holder(claim));
         let waiters = claims.count.saturating_sub(claims.holders.len() as u64);
-        Ok(LockState::new(name, holders.collect::<Result<Vec<_>, _>>()?, Some(waiters)))
+        let state = LockState::new(name, holders.collect::<Result<Vec<_>, _>>()?, Some(waiters));
+        Ok(state.counted_as(claims.permits.iter().copied()))
     }
 
     /// Reads the times for which the server keeps the leases of these claims, and the floor of their tokens.
@@ -197,12 +201,15 @@ pub(crate) struct ClaimsOnLock {
     /// The claims that hold the lock, in the order of their grants.
     pub(crate) holders: Vec<StoredClaim>,
     count: u64,
+    /// Number of permits that each claim counts. It is not read behind an exclusive hold.
+    permits: Vec<u16>,
 }
 
 impl ClaimsOnLock {
     fn of(mut claims: Vec<StoredClaim>) -> Self {
         claims.sort_unstable_by_key(|claim| claim.revision);
-        Self { holders: holders(&claims).to_vec(), count: claims.len() as u64 }
+        let permits = claims.iter().map(|claim| claim.kind().permits()).collect();
+        Self { holders: holders(&claims).to_vec(), count: claims.len() as u64, permits }
     }
 }
 

@@ -25,7 +25,7 @@
 use std::cmp::Reverse;
 
 use lock_core::backend::Admission;
-use lock_core::{Kind, Slots};
+use lock_core::{Kind, Label, Slots};
 
 use crate::layout::stored_claim::StoredClaim;
 
@@ -48,8 +48,6 @@ pub(crate) enum Standing {
     Holds,
     /// The claim holds the lock once these slots are written.
     Fits(Slots),
-    /// The lock has this other number of permits.
-    Conflicts(u16),
     Waits,
 }
 
@@ -115,6 +113,14 @@ impl Before {
         }
     }
 
+    /// Returns the number of permits and the label of the first claim that waits for permits.
+    pub(crate) fn first_waiter(&self) -> Option<(u16, Label)> {
+        let waits =
+            |claim: &&StoredClaim| claim.kind().permits() > 0 && *claim.slots() == Slots::NONE;
+        let first = self.claims.iter().rev().find(waits)?;
+        Some((first.kind().permits(), first.value.label.clone()))
+    }
+
     /// Returns the claims for which a claim of this kind must wait. `first` is the first of all claims.
     pub(crate) fn ahead(&self, kind: Kind, first: Option<&StoredClaim>) -> Ahead {
         let in_the_way = self.claims.iter().filter(|claim| is_in_the_way(kind, claim));
@@ -142,18 +148,13 @@ impl Standing {
         };
         match (holds, kind) {
             (true, _) => Self::Holds,
-            (false, Kind::OneOf(_)) => Self::of_permits(kind, first, before),
+            (false, Kind::OneOf(_)) => Self::of_permits(kind, before),
             (false, _) => Self::Waits,
         }
     }
 
     /// Returns the standing of a claim on permits without slots.
-    fn of_permits(kind: Kind, first: Option<&StoredClaim>, before: Option<&Before>) -> Self {
-        // C33: all holders have the first one's number of permits.
-        let of = first.map_or(0, |first| first.kind().permits());
-        if of > 0 && of != kind.permits() {
-            return Self::Conflicts(of);
-        }
+    fn of_permits(kind: Kind, before: Option<&Before>) -> Self {
         let Some(before) = before else { return Self::Waits };
         // C34: even if it would fit.
         if before.claims.iter().any(|claim| is_in_the_way(kind, claim)) {
@@ -162,7 +163,6 @@ impl Standing {
         let held = before.claims.iter().map(|claim| (claim.kind(), claim.slots()));
         match Admission::of(kind, held) {
             Admission::Fits(slots) => Self::Fits(slots),
-            Admission::Conflicts(of) => Self::Conflicts(of),
             Admission::Waits => Self::Waits,
         }
     }
@@ -288,11 +288,15 @@ mod tests {
     }
 
     #[test]
-    fn c33_another_number_of_permits_conflicts_with_those_who_hold() {
-        let claims = [claim(1, one_of(1, 3), &[0]), claim(2, one_of(1, 2), &[])];
-        assert_eq!(standing(one_of(1, 2), Some(1), &claims), Standing::Conflicts(3));
-        assert_eq!(standing(one_of(1, 2), None, &claims[..1]), Standing::Conflicts(3));
-        let behind = [claim(1, Kind::Exclusive, &[]), claim(2, one_of(1, 3), &[])];
-        assert_eq!(standing(one_of(1, 2), None, &behind), Standing::Waits, "nobody of 3 holds");
+    fn c33_another_number_of_permits_waits_and_all_wait_behind_it() {
+        let (two, three) = (one_of(1, 2), one_of(1, 3));
+        let claims = [claim(1, three, &[0]), claim(2, two, &[]), claim(3, three, &[])];
+        assert_eq!(standing(two, None, &claims[..1]), Standing::Waits);
+        assert_eq!(standing(two, Some(1), &claims), Standing::Waits);
+        assert_eq!(standing(three, Some(2), &claims), Standing::Waits, "behind the one of two");
+        assert_eq!(standing(two, Some(0), &claims[1..]), Standing::Fits(Slots::new([0])));
+        let held = [claim(2, two, &[0]), claim(3, three, &[])];
+        assert_eq!(standing(three, Some(1), &held), Standing::Waits);
+        assert_eq!(holders(&held), &held[..1]);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
 use lock_core::backend::{Claim, ServerTime};
-use lock_core::{BackendError, Kind, OwnerId};
+use lock_core::{BackendError, Contention, Kind, Label, OwnerId};
 
 use crate::layout::stored_claim::StoredClaim;
 use crate::protocol::standing::{Ahead, Before, Standing};
@@ -28,6 +28,8 @@ pub(crate) struct View {
     pub(crate) first: Option<StoredClaim>,
     /// The claims for which our own must wait; `None` if too few were read to know.
     pub(crate) ahead: Option<Ahead>,
+    /// The first of these that waits for permits: its number of them, and its label.
+    first_waiter: Option<(u16, Label)>,
     /// Standing of our claim among these.
     pub(crate) standing: Standing,
     /// The revision of the store at the read.
@@ -38,6 +40,21 @@ impl View {
     /// Returns the time of the read.
     pub(crate) fn at(&self) -> ServerTime {
         server_time(self.revision)
+    }
+
+    /// Describes the first claim to one that waits, except for its remaining time.
+    pub(crate) fn contention(&self) -> Contention {
+        let mut contention = Contention::unknown();
+        contention.at = Some(self.at());
+        if let Some(first) = &self.first {
+            // C49: claims of our clients have a lease.
+            contention.foreign_without_ttl = first.lease == 0;
+            contention.holder = Some(first.value.label.clone());
+            // C33: all holders count as the first one does.
+            contention.permits = first.kind().permits();
+        }
+        contention.first_waiter = self.first_waiter.clone().map(Box::new);
+        contention
     }
 
     /// Reads the answer to [`look`](crate::protocol::requests::look) for the claim of `owner`.
@@ -54,8 +71,9 @@ impl View {
         let read = latest.kvs().iter().map(StoredClaim::of).collect();
         let before = Before::of(kind, own.as_ref(), read);
         let ahead = before.as_ref().map(|before| before.ahead(kind, first.as_ref()));
+        let first_waiter = before.as_ref().and_then(Before::first_waiter);
         let standing = Standing::of(kind, own.as_ref(), first.as_ref(), before.as_ref());
-        Ok(Self { own, first, ahead, standing, revision: answer.revision })
+        Ok(Self { own, first, ahead, first_waiter, standing, revision: answer.revision })
     }
 }
 

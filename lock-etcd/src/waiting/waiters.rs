@@ -25,7 +25,7 @@ use std::time::Duration;
 use futures_util::future::{FutureExt, join_all, select_all, try_join_all};
 use lock_core::backend::{FALLBACK_POLL, Grant, ServerTime, WaiterHandle};
 use lock_core::{
-    BackendError, Clock, Contention, FencingToken, Kind, Label, Moment, OwnerId, SystemClock,
+    BackendError, Clock, Contention, FencingToken, Kind, Moment, OwnerId, SystemClock,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -79,10 +79,8 @@ pub(crate) struct Place {
     pub(crate) token: FencingToken,
     /// The session that keeps the claim's key.
     pub(crate) session: Arc<Session>,
-    /// The holder's label when the place was taken.
-    pub(crate) holder: Option<Label>,
-    /// True if the holder then was a foreign key without a TTL.
-    pub(crate) behind_foreign_key: bool,
+    /// The first claim when the place was taken.
+    pub(crate) first: Contention,
     pub(crate) ahead: Mutex<Ahead>,
     /// True if its task watches the claims before it, and will wake the waiter.
     pub(crate) is_watching: AtomicBool,
@@ -226,10 +224,8 @@ impl Place {
 
     /// Describes the holder to the waiter.
     pub(crate) fn contention(&self) -> Contention {
-        let mut contention = Contention::unknown();
+        let mut contention = self.first.clone();
         contention.position = self.ahead().position();
-        contention.holder = self.holder.clone();
-        contention.foreign_without_ttl = self.behind_foreign_key;
         contention.at = Some(self.answered().1);
         contention
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lock_core::{BackendError, Finding, Holder, Label, LockName, LockState, Whom};
+use lock_core::{BackendError, Finding, Holder, Kind, Label, LockName, LockState, Whom};
 
 use super::Directory;
 use crate::fault::{self, BACKEND};
@@ -106,5 +106,7 @@ fn unread(path: &Path) -> Option<LockState> {
 
 fn state(lock: &Lock) -> Result<LockState, BackendError> {
     let holders = lock.holds.seen_at(lock.now().uptime);
-    Ok(LockState::new(lock.name().clone(), holders, Some(lock.waiters()?)))
+    let waiting = lock.waited_for_as()?;
+    let state = LockState::new(lock.name().clone(), holders, Some(waiting.len() as u64));
+    Ok(state.counted_as(waiting.into_iter().map(Kind::permits)))
 }

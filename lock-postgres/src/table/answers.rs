@@ -14,21 +14,18 @@ use sqlx::postgres::PgRow;
 use crate::error::{BACKEND, unreadable};
 use crate::reply::{fencing_token, get, micros};
 
-/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead, slots, a conflict.
+/// Reads the answer to an acquire: token, now, time left, holder, waiters ahead, slots, number of permits, that of the
+/// first waiter, and its label.
 pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendError> {
     const WHAT: &str = "the answer to an acquire";
     let at = ServerTime(micros(get(row, 1, WHAT)?));
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
         return granted(claim, token, at, row, 5).map(Attempt::Granted);
     }
-    match get::<Option<i64>>(row, 6, WHAT)? {
-        None => {}
+    let counted = get::<Option<i64>>(row, 6, WHAT)?.unwrap_or(0);
+    if counted == -1 {
         // C19: a late request of a withdrawn claim takes nothing.
-        Some(-1) => return Err(BackendError::withdrawn(BACKEND)),
-        // C33: the number of permits is a property of the lock.
-        Some(held) => {
-            return Err(BackendError::conflict(BACKEND, claim.kind.permits(), small(held, WHAT)?));
-        }
+        return Err(BackendError::withdrawn(BACKEND));
     }
     let mut contention = Contention::unknown();
     contention.ttl_left = get::<Option<i64>>(row, 2, WHAT)?.map(micros);
@@ -37,6 +34,10 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
     contention.position =
         get::<Option<i64>>(row, 4, WHAT)?.and_then(|ahead| u64::try_from(ahead).ok());
     contention.at = Some(at);
+    contention.permits = small(counted, WHAT)?;
+    let first = small(get::<Option<i64>>(row, 7, WHAT)?.unwrap_or(0), WHAT)?;
+    let label = get::<Option<String>>(row, 8, WHAT)?.and_then(|label| Label::new(label).ok());
+    contention.first_waiter = label.filter(|_| first > 0).map(|label| Box::new((first, label)));
     Ok(Attempt::Busy(contention))
 }
 
@@ -148,8 +149,8 @@ pub(crate) fn run(row: &PgRow) -> Result<RecordedRun, BackendError> {
 
 const STATE: &str = "the state of a lock";
 
-/// Reads a listing, which has a row for each hold: the columns of [`holder`], and the number of waiters. The rows
-/// of a lock follow each other.
+/// Reads a listing, which has a row for each hold: the columns of [`holder`], the number of waiters, and each number of
+/// permits that they count. The rows of a lock follow each other.
 pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
     let mut states: Vec<LockState> = Vec::new();
     for row in rows {
@@ -158,7 +159,10 @@ pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
             Some(state) => state.holders.extend(holder(row)?),
             None => {
                 let waiters = u64::try_from(get::<i64>(row, 8, STATE)?).ok();
-                states.push(LockState::new(name, holder(row)?, waiters));
+                let counted = get::<Option<Vec<i64>>>(row, 9, STATE)?.unwrap_or_default();
+                let counted = counted.into_iter().map(|number| small(number, STATE));
+                let counted = counted.collect::<Result<Vec<_>, _>>()?;
+                states.push(LockState::new(name, holder(row)?, waiters).counted_as(counted));
             }
         }
     }

@@ -12,7 +12,7 @@ use lock_core::{
 };
 use redis::{FromRedisValue, Value, from_redis_value};
 
-use crate::protocol::error::{BACKEND, not_a_lock, unreadable};
+use crate::protocol::error::{not_a_lock, unreadable};
 use crate::protocol::holders::holders;
 
 /// Reads a reply as `T`.
@@ -43,20 +43,9 @@ pub(crate) fn attempt(claim: &Claim, reply: Value) -> Result<Attempt, BackendErr
 
 /// Reads an answer of several parts. Their number shows the kind of answer.
 fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
-    match <[Value; 4]>::try_from(parts) {
-        Ok(parts) => busy(parts),
-        Err(parts) => match &parts[..] {
-            [token, slots] => {
-                granted(claim, read(token.clone(), "a token")?, read(slots.clone(), "slots")?)
-            }
-            // C33: the number of permits is that of the lock.
-            [held] => {
-                let held: String = read(held.clone(), "permits")?;
-                let held = held.parse().map_err(|_| unreadable("permits"))?;
-                Err(BackendError::conflict(BACKEND, claim.kind.permits(), held))
-            }
-            _ => Err(unreadable("the answer to an acquire")),
-        },
+    match <[Value; 2]>::try_from(parts) {
+        Ok([token, slots]) => granted(claim, read(token, "a token")?, read(slots, "slots")?),
+        Err(parts) => busy(parts).map(Attempt::Busy),
     }
 }
 
@@ -139,8 +128,18 @@ pub(crate) fn reserved(hold: &Reservation, reply: Value) -> Result<Reserved, Bac
     Ok(Reserved::Tokens(tokens))
 }
 
-fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendError> {
+fn busy(mut parts: Vec<Value>) -> Result<Contention, BackendError> {
     let mut contention = Contention::unknown();
+    if parts.len() > 4
+        && let Some(beside) = parts.pop()
+    {
+        let (permits, first, label): (u16, u16, String) = read(beside, "numbers of permits")?;
+        contention.permits = permits;
+        let label = Label::new(label).ok().filter(|_| first > 0);
+        contention.first_waiter = label.map(|label| Box::new((first, label)));
+    }
+    let [left, holder, position, now] =
+        <[Value; 4]>::try_from(parts).map_err(|_| unreadable("the answer to an acquire"))?;
     contention.ttl_left = millis(read(left, "a TTL")?);
     // C49: a lock that a client of locks holds has a TTL.
     contention.foreign_without_ttl = contention.ttl_left.is_none();
@@ -149,11 +148,12 @@ fn busy([left, holder, position, now]: [Value; 4]) -> Result<Attempt, BackendErr
     contention.holder = holder.and_then(|label| Label::new(label).ok());
     contention.position = u64::try_from(read::<i64>(position, "a position")?).ok();
     contention.at = Some(server_time(read(now, "the server's time")?));
-    Ok(Attempt::Busy(contention))
+    Ok(contention)
 }
 
-/// Value of a lock's key, ms left, number of waiters, and the type of a key that is no lock.
-type RawState = (Option<Vec<u8>>, i64, u64, String);
+/// Value of a lock's key, ms left, number of waiters, the type of a key that is no lock, and each number of permits that the
+/// waiters count.
+type RawState = (Option<Vec<u8>>, i64, u64, String, Vec<u16>);
 
 /// Reads the values of the keys from the answer of the inspect script.
 #[cfg(feature = "quorum")]
@@ -170,14 +170,15 @@ pub(crate) fn states(
 ) -> Result<Vec<Result<LockState, BackendError>>, BackendError> {
     let (now, states): (u64, Vec<Option<RawState>>) = read(reply, "the state of locks")?;
     let state = |(name, state): (&LockName, Option<RawState>)| {
-        let Some((value, left, waiters, kind)) = state else {
+        let Some((value, left, waiters, kind, counted)) = state else {
             return Ok(LockState::new(name.clone(), None, None));
         };
         if !kind.is_empty() {
             return Err(not_a_lock(&kind));
         }
         let holders = value.map(|value| holders(&value, millis(left), server_time(now)));
-        Ok(LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters)))
+        let state = LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters));
+        Ok(state.counted_as(counted))
     };
     if states.len() != names.len() {
         return Err(unreadable("the state of locks"));

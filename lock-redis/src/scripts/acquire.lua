@@ -2,8 +2,9 @@
 -- ARGV: owner, TTL in ms, label, channel ('' does not queue, POLLED polls without messages), limit of the
 -- server's clock, kind (none if it is exclusive, '*' if it is shared, '*5/2' if it takes 2 of 5 permits)
 -- -> token, or {token, slots} if it has slots: granted
---  | {ms left or -1, holder's label or nil if it is foreign, position or -1, now}: busy
---  | {number of permits of the lock}: conflict
+--  | {ms left or -1, holder's label or nil if it is foreign, position or -1, now}: busy. If the holder is not
+--    exclusive, there follows {number of permits that the holders count or 0, that of the first waiter or 0, label of
+--    this waiter}
 local function granted(token, slots)
   return slots ~= '' and { token, slots } or token
 end
@@ -17,14 +18,7 @@ for _, hold in ipairs(holds) do
   end
 end
 
-local is_next = serve(holds, now, me)
-local permits = conflict(holds, kind)
-if permits then
-  leave_queue(me)
-  serve(holds, now)
-  save(holds)
-  return { permits }
-end
+local is_next, first_kind, first_label = serve(holds, now, me)
 local slots = is_next and fits(holds, kind)
 if slots then
   local token = next_token(now)
@@ -43,4 +37,8 @@ local left = redis.call('PTTL', lock)
 for _, hold in ipairs(holds) do
   if hold.expires then left = math.min(left, math.ceil(hold.expires - now / 1000)) end
 end
-return busy(left, holds[1] and holds[1].label or not holds.mark and '')
+local function permits(kind)
+  return string.match(kind or '', '%d+') or '0'
+end
+local beside = { permits(holds.mark), permits(first_kind), first_label or '' }
+return busy(left, holds[1] and holds[1].label or not holds.mark and '', beside)

@@ -19,8 +19,8 @@ end
 
 -- Returns the answer to a claim that must wait. The claim takes a place in the queue, if it has a channel. The holder
 -- is its label, or false if it is a foreign client.
-local function busy(left, holder)
-  if channel == '' then return { left, holder, -1, now_text } end
+local function busy(left, holder, beside)
+  if channel == '' then return { left, holder, -1, now_text, beside } end
   -- This read and the first write fail before anything is written, if one of the keys is of another type.
   local position = redis.call('ZRANK', queue, me)
   redis.call('HSET', waiters, me, now_text .. ':' .. ttl_ms .. kind .. ':' .. channel .. ':' .. label)
@@ -37,7 +37,7 @@ local function busy(left, holder)
   local newest = redis.pcall('GET', fence)
   local at = type(newest) == 'string' and string.find(newest, '^%d+$')
     and integer(math.max(now, math.min(tonumber(newest) + 1, @max_token@))) or now_text
-  return { left, holder, position, at }
+  return { left, holder, position, at, beside }
 end
 
 -- The common case of a held lock, before more is defined: another owner has an exclusive hold.

@@ -54,13 +54,6 @@ local function fits(holds, kind)
   return #free == count and table.concat(free, ',') or nil
 end
 
--- C33: returns the number of permits of the lock, if it differs from that of the kind.
-local function conflict(holds, kind)
-  local asked = string.match(kind, '^%*(%d+)')
-  local held = asked and string.match(holds.mark or '', '%d+')
-  return held ~= asked and held or nil
-end
-
 -- C22: returns the time, or the last token plus one if that is greater. So tokens grow even if the clock steps
 -- back, the counter is lost, or a replica that was behind has an old one.
 local function next_token(now)
@@ -129,7 +122,7 @@ end
 
 -- C27, C34: lets in the first waiters that fit beside the holds and each other, and notifies each of them. Stops
 -- at the first waiter that must wait, and at `me`, the claim that sent this request. Returns true if nobody waits
--- before `me`.
+-- before `me`; else false, and the kind and the label of that waiter, if they are known.
 local function serve(holds, now, me)
   while holds.mark ~= '' do
     local owner = redis.call('ZRANGE', queue, '0', '0')[1]
@@ -138,8 +131,7 @@ local function serve(holds, now, me)
     -- C27: a waiter of a later version keeps its place, and asks again by itself.
     if ttl_ms == LATER then return false end
     local slots = ttl_ms and fits(holds, kind)
-    -- C33: a waiter that conflicts delays nobody. Its next request tells it of the conflict.
-    if ttl_ms and not slots and not conflict(holds, kind) then return false end
+    if ttl_ms and not slots then return false, kind, label end
     local token = next_token(now)
     leave_queue(owner)
     if slots then

@@ -1,26 +1,34 @@
 -- KEYS: (lock, waiters)…   ARGV: '1' to leave out free locks, else nothing
--- -> now, and for each lock {value or nil, ms left or -1, number of waiters, type of a key that is no lock or ''};
--- nil if it is left out
+-- -> now, and for each lock {value or nil, ms left or -1, number of waiters, type of a key that is no lock or '', each
+-- number of permits that these waiters count}; nil if it is left out
 local now, states = server_time(), {}
 
--- Returns the number of living waiters. A long queue is counted with its dead ones, to keep the look short.
+-- Returns the number of living waiters, and each number of permits that they count. A long queue is counted with its
+-- dead ones, and its numbers are not told, to keep the look short.
 local function count_waiters(lock, waiters)
   -- The request does not name the queue, which lies in the same slot. Its server may have lost that slot.
-  local count, alive = redis.pcall('ZCARD', '{' .. lock .. '}:queue'), 0
-  if count == 0 then return 0 end
-  if type(count) == 'number' and count > 100 then return count end
+  local count, alive, counted = redis.pcall('ZCARD', '{' .. lock .. '}:queue'), 0, {}
+  if count == 0 then return 0, counted end
+  if type(count) == 'number' and count > 100 then return count, counted end
   for _, entry in ipairs(redis.pcall('HVALS', waiters)) do
     local seen = tonumber(string.match(entry, '^%d+'))
-    if seen and now - seen <= @liveness_us@ then alive = alive + 1 end
+    if seen and now - seen <= @liveness_us@ then
+      alive = alive + 1
+      local permits = string.match(entry, '^%d+:%d+%*(%d+)/')
+      if permits and not counted[permits] then
+        counted[permits], counted[#counted + 1] = true, permits
+      end
+    end
   end
-  return alive
+  return alive, counted
 end
 
 for i = 1, #KEYS, 2 do
   local value, found = read(KEYS[i])
   local state = false
   if value or found or not ARGV[1] then
-    state = { value, redis.call('PTTL', KEYS[i]), count_waiters(KEYS[i], KEYS[i + 1]), found or '' }
+    local waiters, counted = count_waiters(KEYS[i], KEYS[i + 1])
+    state = { value, redis.call('PTTL', KEYS[i]), waiters, found or '', counted }
   end
   states[#states + 1] = state
 end

@@ -13,6 +13,7 @@ pub use super::kinds::*;
 pub use super::listing::*;
 pub use super::model::*;
 pub use super::names::*;
+pub use super::numbers::*;
 pub use super::once::*;
 pub use super::operators::*;
 pub use super::outcomes::*;
@@ -154,7 +155,8 @@ macro_rules! conformance_tests {
             c32_no_error_shows_an_owner
             c33_a_hold_is_granted_if_it_fits
             c33_a_kind_that_a_backend_has_not_got_is_refused
-            c33_a_waiter_outlasts_those_with_another_number
+            c33_another_number_of_permits_before_a_waiter_is_told
+            c33_another_number_of_permits_gets_in_under_load
             c33_another_number_of_permits_is_a_conflict
             c33_no_more_holds_than_permits
             c34_a_release_lets_in_all_that_fit

@@ -20,7 +20,7 @@ pub(super) type Asked = fn(LockRequest) -> LockRequest;
 const EXCLUSIVE: Asked = |request| request;
 pub(super) const SHARED: Asked = LockRequest::shared;
 pub(super) const OF_TWO: Asked = |request| request.permits(1, 2);
-const OF_THREE: Asked = |request| request.permits(1, 3);
+pub(super) const OF_THREE: Asked = |request| request.permits(1, 3);
 const TWO_OF_THREE: Asked = |request| request.permits(2, 3);
 
 pub(super) fn claim(harness: &dyn Harness, name: &LockName, asked: Asked) -> Claim {
@@ -66,7 +66,12 @@ pub(super) async fn release_all(backend: &dyn DistributedLock, claims: &[Claim])
 }
 
 /// Waits until `many` claims wait for the lock, if the backend reports their number.
-async fn until_waiting(harness: &dyn Harness, observer: &LockClient, name: &LockName, many: u64) {
+pub(super) async fn until_waiting(
+    harness: &dyn Harness,
+    observer: &LockClient,
+    name: &LockName,
+    many: u64,
+) {
     eventually(harness, "the requests wait", async || {
         let state = answered(harness, async || observer.admin().inspect(name).await).await;
         state.waiters.is_none_or(|waiters| waiters >= many)
@@ -137,71 +142,14 @@ pub async fn c33_no_more_holds_than_permits(harness: &dyn Harness) {
     release_all(&backend, &[claims[0].clone(), claims[2].clone(), fourth]).await;
 }
 
-/// C33: the number of permits is a property of the lock.
-pub async fn c33_another_number_of_permits_is_a_conflict(harness: &dyn Harness) {
-    let (holder, other, name) = (client(harness).await, client(harness).await, fresh_name());
-    if !has(&harness.connect().await, OF_THREE) {
-        return;
-    }
-    let held = holder.acquire(OF_THREE(patient(&name, harness.long_ttl()))).await.expect("free");
-    for wait in [Wait::Never, Wait::AtMost(harness.request_timeout())] {
-        let refused = other.acquire(OF_TWO(LockRequest::from(&name).wait(wait))).await;
-        let told = match refused {
-            Err(LockError::Conflict { asked, held, .. }) => (asked, held),
-            other => panic!("another number is to be a conflict: {other:?}"),
-        };
-        assert_eq!(told, (2, 3), "a conflict is to name both numbers");
-    }
-    let state = holder.admin().inspect(&name).await.expect("an answer");
-    assert_eq!(state.holders.len(), 1, "a conflict is to change nothing");
-    eventually(harness, "a conflict leaves nothing in the queue", async || {
-        let state = answered(harness, async || holder.admin().inspect(&name).await).await;
-        state.waiters.unwrap_or(0) == 0
-    })
-    .await;
-    held.release().await.expect("held to the end");
-    // Nobody holds it: the number may change.
-    let request = OF_TWO(patient(&name, harness.long_ttl()));
-    other.acquire(request).await.expect("free").release().await.expect("held to the end");
-}
-
-/// C33: a deploy changes the number of permits while some are held: a waiter outlasts the holders with the former
-/// number.
-pub async fn c33_a_waiter_outlasts_those_with_another_number(harness: &dyn Harness) {
-    let (former, new, name) = (client(harness).await, client(harness).await, fresh_name());
-    if !has(&harness.connect().await, OF_THREE) {
-        return;
-    }
-    let request = |asked: Asked| asked(patient(&name, harness.long_ttl()));
-    let first = former.acquire(request(OF_THREE)).await.expect("free");
-    let second = former.acquire(request(OF_THREE)).await.expect("beside the first");
-    let released = Cell::new(false);
-    let waiter = async {
-        let guard = new.acquire(request(OF_TWO)).await.expect("the former holders are gone");
-        assert!(released.get(), "two numbers at once");
-        guard
-    };
-    let deploy = async {
-        first.release().await.expect("held to the end");
-        let refused = new.try_acquire(request(OF_TWO)).await;
-        assert!(
-            matches!(refused, Err(LockError::Conflict { asked: 2, held: 3, .. })),
-            "{refused:?}"
-        );
-        released.set(true);
-        second.release().await.expect("held to the end");
-    };
-    let (guard, ()) = tokio::join!(waiter, deploy);
-    guard.release().await.expect("held to the end");
-    until_free(harness, &new, &name).await;
-}
-
 /// C34: a claim that would fit waits while another waits before it.
 pub async fn c34_nobody_passes_those_who_wait(harness: &dyn Harness) {
     let backend = harness.connect().await;
-    for (held, waits, passes) in
-        [(SHARED, EXCLUSIVE, SHARED), (TWO_OF_THREE, TWO_OF_THREE, OF_THREE)]
-    {
+    for (held, waits, passes) in [
+        (SHARED, EXCLUSIVE, SHARED),
+        (TWO_OF_THREE, TWO_OF_THREE, OF_THREE),
+        (OF_THREE, OF_TWO, OF_THREE),
+    ] {
         if !has(&backend, held) || backend.capabilities().order != Order::Fifo {
             continue;
         }

@@ -47,6 +47,7 @@ mod kinds;
 mod listing;
 mod model;
 mod names;
+mod numbers;
 mod once;
 mod operators;
 mod outcomes;

@@ -1,7 +1,7 @@
 use tokio::time::advance;
 
 use super::*;
-use crate::model::{Clock, SystemClock};
+use crate::model::{Clock, LockRequest, SystemClock};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 const MS: Duration = Duration::from_millis(1);
@@ -13,12 +13,21 @@ enum Step {
     Late,
     Refused,
     Silent,
-    Conflict,
+    /// Busy, with holders that count another number of permits.
+    Other,
+}
+
+fn claim() -> Claim {
+    LockRequest::new("a").permits(1, 3).claim().expect("a good claim")
 }
 
 fn busy() -> Busy {
     let (asked, answered) = (SystemClock.now(), Instant::now());
     Busy { seen: Contention::unknown(), asked, answered }
+}
+
+fn busy_with(permits: u16) -> Busy {
+    Busy { seen: Contention { permits, ..Contention::unknown() }, ..busy() }
 }
 
 async fn take(progress: &mut Progress, step: Step) {
@@ -30,7 +39,7 @@ async fn take(progress: &mut Progress, step: Step) {
         Step::Late => progress.granted_late(of),
         Step::Refused => progress.failed(of, BackendError::no_answer("test", took)),
         Step::Silent => progress.silent(of, "test"),
-        Step::Conflict => progress.conflicted(BackendError::conflict("test", 3, 5)),
+        Step::Other => progress.busy(&busy_with(5)),
     }
 }
 
@@ -52,8 +61,7 @@ async fn end_of(wait: Wait, steps: &[Step]) -> Option<(Duration, &'static str)> 
             return None;
         }
     }
-    let name = LockName::new("a").expect("a name");
-    let outcome = match progress.into_error(&name, "test", None) {
+    let outcome = match progress.into_error(&claim(), "test", None) {
         LockError::NotAcquired { .. } => "NotAcquired",
         LockError::Timeout { .. } => "Timeout",
         LockError::Backend { .. } => "Backend",
@@ -113,7 +121,7 @@ async fn c48_a_holder_whose_hold_ends_soon_hurries_no_try_in_an_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn c48_how_each_wait_ends() {
-    use Step::{Busy, Conflict, Late, Refused, Silent};
+    use Step::{Busy, Late, Other, Refused, Silent};
     let (short, long) = (Wait::AtMost(5 * MS), Wait::AtMost(5 * TIMEOUT));
     let table: [(Wait, &[Step], Option<&str>); 18] = [
         (Wait::Never, &[Busy], Some("NotAcquired")),
@@ -131,9 +139,9 @@ async fn c48_how_each_wait_ends() {
         (Wait::Forever, &[Late], Some("Backend")),
         (Wait::Forever, &[Late, Silent], Some("Backend")),
         (Wait::Forever, &[Refused, Busy], None),
-        (long, &[Busy, Conflict], Some("Conflict")),
-        (long, &[Conflict, Busy], Some("Timeout")),
-        (Wait::Forever, &[Conflict], None),
+        (Wait::Never, &[Other], Some("Conflict")),
+        (long, &[Other], Some("Timeout")),
+        (Wait::Forever, &[Other], None),
     ];
     for (wait, steps, expected) in table {
         let end = end_of(wait, steps).await;
@@ -147,8 +155,7 @@ async fn c15_an_acquisition_that_may_have_been_granted_says_so() {
     take(&mut progress, Step::Silent).await;
     let refused = BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
     progress.failed(progress.try_since(Instant::now()), refused);
-    let name = LockName::new("a").expect("a name");
-    let LockError::Backend { source, .. } = progress.into_error(&name, "test", None) else {
+    let LockError::Backend { source, .. } = progress.into_error(&claim(), "test", None) else {
         panic!("there was no answer");
     };
     assert_eq!(source.outcome(), Outcome::Unknown, "{source}");
@@ -164,22 +171,19 @@ async fn c15_a_refused_try_takes_back_no_place_and_no_late_grant() {
         }
         let error =
             || BackendError::transient("test", Outcome::NotApplied, "not sent", "for a test");
-        let name = LockName::new("a").expect("a name");
-        let refused = progress.refused(&name, error());
+        let refused = progress.refused(&claim().name, error());
         progress.failed(progress.try_since(Instant::now()), error());
-        [refused, progress.into_error(&name, "test", None)].map(|error| match error {
+        [refused, progress.into_error(&claim(), "test", None)].map(|error| match error {
             LockError::Backend { source, .. } => source.outcome(),
             other => panic!("{other}"),
         })
     };
-    use Step::{Busy, Conflict, Late, Silent};
-    for steps in [&[Busy][..], &[Late], &[Silent], &[Busy, Conflict], &[Silent, Conflict]] {
+    use Step::{Busy, Late, Silent};
+    for steps in [&[Busy][..], &[Late], &[Silent]] {
         assert_eq!(outcome_after(false, steps).await, [Outcome::Unknown; 2], "{steps:?}");
     }
-    for steps in [&[][..], &[Conflict]] {
-        assert_eq!(outcome_after(false, steps).await, [Outcome::NotApplied; 2], "{steps:?}");
-        assert_eq!(outcome_after(true, steps).await, [Outcome::Unknown; 2], "{steps:?}");
-    }
+    assert_eq!(outcome_after(false, &[]).await, [Outcome::NotApplied; 2]);
+    assert_eq!(outcome_after(true, &[]).await, [Outcome::Unknown; 2]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -212,7 +216,7 @@ async fn c48_a_last_try_that_is_cut_short_hides_no_outage() {
 
 #[tokio::test(start_paused = true)]
 async fn c17_a_bounded_wait_ends_in_time_whatever_happens() {
-    for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent, Step::Conflict] {
+    for step in [Step::Busy, Step::Late, Step::Refused, Step::Silent, Step::Other] {
         for wait in [5 * MS, 300 * MS, 5 * TIMEOUT] {
             let (took, _) = end_of(Wait::AtMost(wait), &[step]).await.expect("it ends");
             assert!(took >= wait && took <= wait + 2 * MS, "{step:?}: {took:?} for {wait:?}");

@@ -1,12 +1,13 @@
 -- Tries to take the lock. `my_permits` is null for an exclusive hold, 0 for a shared one, or n for `wanted` of n
 -- permits. `token` is null if the lock is busy; the other columns then describe the contention. `slots` are the
--- slots of a hold of permits. With a `conflict`, which is the number of permits that the lock has, there is no
--- token and no contention (C33). It is -1 if the claim was withdrawn: the server writes no error to its log for that.
+-- slots of a hold of permits. `counted` is the number of permits that the holders count (C33), or -1 if the claim was
+-- withdrawn: the server writes no error to its log for that. `first_counts` is the number of the first waiter with
+-- `first_label`, unless this is `me`.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint,
-    OUT slots bigint[], OUT conflict bigint
+    OUT slots bigint[], OUT counted bigint, OUT first_counts bigint, OUT first_label text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -64,7 +65,7 @@ BEGIN
         -- C19: a withdrawal marks its claim with the row locked. So either the mark is visible now, or the
         -- withdrawal comes later and finds the grant.
         IF EXISTS (SELECT FROM "@schema@"."@table@_withdrawn" w WHERE w.owner = me) THEN
-            conflict := -1;
+            counted := -1;
             RETURN;
         END IF;
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
@@ -105,6 +106,8 @@ BEGIN
                 lock_name, held, me, my_session, clock_limit);
             held := turn.last;
             is_blocked := turn.is_blocked;
+            first_counts := turn.blocker_counts;
+            first_label := turn.blocker_label;
             lets_in := turn.winners IS NOT NULL;
             PERFORM pg_notify(t.channel, t.message)
                 FROM unnest(turn.channels, turn.messages) t (channel, message);
@@ -116,11 +119,6 @@ BEGIN
                 END IF;
                 RETURN;
             END IF;
-        END IF;
-        IF least(held.permits, my_permits) > 0 AND held.permits <> my_permits THEN
-            conflict := held.permits;
-            DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = me;
-            RETURN;
         END IF;
         IF NOT is_blocked THEN
             slots := CASE
@@ -157,6 +155,7 @@ BEGIN
     left_us := greatest(
         0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
     holder := held.label;
+    counted := held.permits;
     IF my_place IS NOT NULL THEN
         SELECT count(*) INTO ahead FROM "@schema@"."@table@_queue" q
             WHERE q.name = lock_name AND q.place > held.served AND q.place < my_place;

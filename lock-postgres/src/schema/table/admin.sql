@@ -8,17 +8,15 @@
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     prefix text, whole boolean, at_most bigint,
     OUT name text, OUT owner text, OUT token bigint, OUT left_us bigint, OUT label text,
-    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[], OUT waiters bigint
+    OUT granted_us bigint, OUT permits bigint, OUT slots bigint[], OUT waiters bigint,
+    OUT counted bigint[]
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
     SELECT n.name, left(h.owner::text, 8), h.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
         CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
-        (SELECT count(*) FROM "@schema@"."@table@_queue" q WHERE q.name = n.name
-            AND q.place > coalesce((SELECT g.served FROM "@schema@"."@table@_grants" g
-                WHERE g.name = n.name ORDER BY g.token DESC LIMIT 1), 0)
-            AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds')
+        w.waiters, w.counted
     FROM (SELECT prefix COLLATE "C" WHERE whole UNION ALL (
         SELECT g.name FROM "@schema@"."@table@_grants" g
         WHERE NOT whole AND g.owner IS NOT NULL
@@ -35,6 +33,13 @@ SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $
     LEFT JOIN LATERAL (
         SELECT * FROM "@schema@"."@table@_holds" o WHERE o.name = n.name OFFSET 0
     ) h ON h.expires_at > clock_timestamp()
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiters, array_agg(DISTINCT q.permits) FILTER (WHERE q.permits > 0) AS counted
+        FROM "@schema@"."@table@_queue" q WHERE q.name = n.name
+            AND q.place > coalesce((SELECT g.served FROM "@schema@"."@table@_grants" g
+                WHERE g.name = n.name ORDER BY g.token DESC LIMIT 1), 0)
+            AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds'
+    ) w
     ORDER BY n.name, h.token
 $$;
 

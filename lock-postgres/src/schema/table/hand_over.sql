@@ -11,7 +11,8 @@ $$;
 
 -- Grants the lock to the first waiter that is alive (C27), and to all that follow and fit beside it and beside
 -- the present holders (C34). An exclusive hold has ended, or is about to. `winners` is null if no waiter was
--- granted. `is_blocked` is true if a living waiter still waits. `messages` go to the `channels` of the winners'
+-- granted. `is_blocked` is true if a living waiter still waits: the first of them counts `blocker_counts` permits, and
+-- has `blocker_label`, both null if it is `me`. `messages` go to the `channels` of the winners'
 -- clients after the commit: NOTIFY within the commit would keep every other transaction of the cluster that
 -- notifies from committing at the same time. So a lost message costs the waiter a poll. The waiter `me`, which
 -- sent this request, gets no message and its whole TTL.
@@ -19,11 +20,11 @@ $$;
 -- A waiter is alive if it was seen lately and its session, if any, still holds the advisory lock of its channel.
 -- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
 -- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
--- C33: a waiter for another number of permits than the lock has is removed. Its next request tells it why.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, my_session bigint,
     clock_limit bigint,
-    OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[]
+    OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[],
+    OUT blocker_counts bigint, OUT blocker_label text
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -59,15 +60,17 @@ BEGIN
             WHEN waiter.permits IS NOT NULL THEN "@schema@"."@table@_v1_slots"(
                 lock_name, last, waiter.permits, waiter.taken)
             WHEN last.owner IS NULL THEN '{}' END;
-        IF slots IS NULL AND is_alive AND NOT coalesce(
-            least(last.permits, waiter.permits) > 0 AND last.permits <> waiter.permits, false)
-        THEN
+        IF slots IS NULL AND is_alive THEN
             is_blocked := true;
+            IF waiter.owner IS DISTINCT FROM me THEN
+                blocker_counts := waiter.permits;
+                blocker_label := waiter.label;
+            END IF;
             RETURN;
         END IF;
         DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = waiter.owner;
         last.served := coalesce(passed_over - 1, looked_at);
-        CONTINUE WHEN NOT is_alive OR slots IS NULL;
+        CONTINUE WHEN NOT is_alive;
         winners := winners || waiter.owner;
         ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;

@@ -14,7 +14,7 @@ pub(super) struct Seen {
 pub(super) enum Effect {
     Granted(usize, Slots),
     NotGranted,
-    /// The lock is held as one of this number of permits.
+    /// The lock is held as one of this other number of permits.
     Conflict(u16),
     /// True if there was something to extend, or to end.
     Done(bool),

@@ -100,7 +100,7 @@ fn kind(has: Kinds) -> impl Strategy<Value = Kind> {
         4 => Just(Kind::Shared),
         4 => one_of(1, 3),
         2 => one_of(2, 3),
-        1 => one_of(1, 2),
+        2 => one_of(1, 2),
     ];
     kinds.prop_map(move |kind| if has.has(kind) { kind } else { Kind::Exclusive })
 }

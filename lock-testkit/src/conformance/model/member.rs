@@ -40,7 +40,7 @@ pub(super) enum MemberState {
 pub(super) enum Attempted {
     Granted(Grant),
     Busy,
-    /// The lock is held as one of this number of permits.
+    /// The claim does not wait, and the holders count this other number of permits.
     Conflict(u16),
     Refused,
 }
@@ -94,7 +94,15 @@ impl Member {
             sleep(PAUSE).await;
             answer = self.try_acquire(waits).await;
         }
-        let attempted = attempted(answer);
+        let attempted = match answer {
+            Ok(Attempt::Granted(grant)) => Attempted::Granted(grant),
+            // C33: a waiter may be told of earlier holders, and a withdrawn claim may be told anything.
+            Ok(Attempt::Busy(seen)) if !waits && !self.is_withdrawn => {
+                seen.other_number(self.claim.kind).map_or(Attempted::Busy, Attempted::Conflict)
+            }
+            Ok(Attempt::Busy(_)) => Attempted::Busy,
+            Err(_) => Attempted::Refused,
+        };
         self.standing = match &attempted {
             Attempted::Granted(grant) => {
                 (self.token, self.renewed) = (Some(grant.token), now);
@@ -178,14 +186,4 @@ async fn answered<T>(mut ask: impl AsyncFnMut() -> Result<T, BackendError>) -> T
         }
     }
     panic!("a request is to be answered in one of {TRIES} tries");
-}
-
-fn attempted(answer: Result<Attempt, BackendError>) -> Attempted {
-    match answer {
-        Ok(Attempt::Granted(grant)) => Attempted::Granted(grant),
-        Ok(Attempt::Busy(_)) => Attempted::Busy,
-        Err(error) => {
-            error.permits().map_or(Attempted::Refused, |(_, held)| Attempted::Conflict(held))
-        }
-    }
 }
