@@ -7,14 +7,6 @@ use super::local_queue::{LinePlace, LineSight, Move, Turn};
 use super::succession::{Passed, Succession};
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
-/// The next move of an acquisition in line.
-enum NextMove {
-    /// The acquisition is the head, and this was passed to it.
-    Lead(Turn<Passed>, Option<Passed>),
-    AskBeside(LinePlace<Passed>),
-    Leave,
-}
-
 impl Acquisition {
     /// Acquires in the line of this client's waiters (C26).
     pub(super) async fn acquire_in_line(
@@ -29,10 +21,10 @@ impl Acquisition {
         let lease = loop {
             let left = wait.rest_since(started);
             match self.next_move(place, left, request).await? {
-                NextMove::Lead(turn, passed) => {
+                (Move::Lead(turn), passed) => {
                     return self.lead(turn, passed, wait.rest_since(started), request).await;
                 }
-                NextMove::AskBeside(asks) => {
+                (Move::AskBeside(asks), _) => {
                     match self.ask_beside(&asks, wait.rest_since(started)).await? {
                         Some(lease) => break lease,
                         None if self.place.is_new() => place = asks,
@@ -45,7 +37,7 @@ impl Acquisition {
                         }
                     }
                 }
-                NextMove::Leave => {
+                (Move::Leave, _) => {
                     break self.ask(wait.rest_since(started), request, Instant::now()).await?;
                 }
             }
@@ -53,35 +45,33 @@ impl Acquisition {
         Ok((self.hold(lease, request)?, None))
     }
 
-    /// Waits until this acquisition may ask the server, or its hold was passed to it. The listener is told what the
-    /// head of the line learns.
+    /// Waits until this acquisition may ask the server. Returns its move, and what was passed to the head. The listener
+    /// is told what the head of the line learns.
     async fn next_move(
         &self,
         place: LinePlace<Passed>,
         wait: Wait,
         request: &LockRequest,
-    ) -> Result<NextMove, LockError> {
+    ) -> Result<(Move<Passed>, Option<Passed>), LockError> {
         let sight = place.sight();
         let moves = async {
             tokio::select! {
                 biased;
                 next = self.moved(place) => next,
-                () = sight.tell(request.listener()) => NextMove::Leave,
+                () = sight.tell(request.listener()) => (Move::Leave, None),
             }
         };
         let Some(span) = wait.span() else { return Ok(moves.await) };
         timeout(span, moves).await.map_err(|_| self.gave_up(&sight, wait))
     }
 
-    async fn moved(&self, place: LinePlace<Passed>) -> NextMove {
-        let turn = match place.next_move().await {
-            Move::Lead(turn) => turn,
-            Move::AskBeside(place) => return NextMove::AskBeside(place),
-            Move::Leave => return NextMove::Leave,
-        };
+    async fn moved(&self, place: LinePlace<Passed>) -> (Move<Passed>, Option<Passed>) {
+        let next = place.next_move().await;
+        let Move::Lead(turn) = &next else { return (next, None) };
         let passed = if self.by_server { turn.ask_server() } else { turn.passed().await };
         // Gives back a useless hold or place, and asks the server.
-        NextMove::Lead(turn, passed.filter(|passed| self.has_use_for(passed)))
+        let passed = passed.filter(|passed| self.has_use_for(passed));
+        (next, passed)
     }
 
     fn has_use_for(&self, passed: &Passed) -> bool {
