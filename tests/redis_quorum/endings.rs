@@ -1,11 +1,12 @@
 //! Holds that were released or evicted, and requests and servers that know nothing of it yet. No late request restores
 //! such a hold, and no server with an old file counts for it.
 
-use leasehold::{LockClient, LockGuard};
-use lock_testkit::{Mode, Proxy, RedisServer, Reply, Session, eventually};
+use leasehold::core::backend::{Extension, Renewal};
+use leasehold::{DistributedLock, LockClient, LockGuard, Ttl};
+use lock_testkit::{LeaseExt, Mode, Proxy, RedisServer, Reply, Session, eventually};
 
 use crate::set::Set;
-use crate::support::{LIMIT, MINUTE, client, fresh_name, held, released};
+use crate::support::{LIMIT, MINUTE, client, fresh_name, held, patient, released};
 
 /// Records the requests to a server, to send one of them again: as one that comes late.
 struct Recorder(Session);
@@ -42,7 +43,8 @@ struct Data(Vec<(String, Reply)>);
 impl Data {
     fn of(server: &RedisServer, name: &str) -> Self {
         let own = ["{}:run", "{}:high", "{}:floor"].map(str::to_owned);
-        let keys = [name.to_owned(), format!("{{{name}}}:fence")].into_iter().chain(own);
+        let of_lock = [format!("{{{name}}}:fence"), format!("{{{name}}}:ended"), name.to_owned()];
+        let keys = of_lock.into_iter().chain(own);
         Self(keys.map(|key| (key.clone(), server.cli(&["GET", &key]))).collect())
     }
 
@@ -96,8 +98,8 @@ async fn c11_a_late_vote_restores_no_hold_that_has_ended() {
             }
             false => released(guard).await,
         }
-        let counter = format!("{{{name}}}:fence");
-        let knows = || last.cli(&["GET", &counter]).text().contains(':');
+        let ended = format!("{{{name}}}:ended");
+        let knows = || last.cli(&["EXISTS", &ended]).integer() == 1;
         eventually("the end has come", LIMIT, async || knows()).await;
         let answer = send(last, &vote);
         assert_eq!(answer.array()[0].text(), "stale", "{lacks_it} {is_evicted}: {answer:?}");
@@ -122,6 +124,31 @@ async fn c11_an_eviction_under_way_is_not_undone_by_a_renewal() {
     let vote = recorder.restoring_vote(&name);
     assert_eq!(send(last, &vote).array()[0].text(), "stale");
     assert_eq!(set.held(&name), [true, true, false]);
+}
+
+/// Two holds are renewed by one request. An eviction of the first has reached one server, which lacks the second too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c11_of_the_holds_of_one_request_an_evicted_one_is_not_restored() {
+    let (set, names) = (Set::of(3).await, [fresh_name(), fresh_name()]);
+    let (backend, client) = (set.backend().await, set.client().await);
+    let mut renewals = Vec::new();
+    for name in &names {
+        let lease = backend.acquire_lease(&patient(name)).await.expect("a free lock");
+        renewals.push(Renewal::new(&lease, Ttl::new(MINUTE).expect("a good TTL")));
+        eventually("all have it", LIMIT, async || !set.held(name).contains(&false)).await;
+    }
+    let [evicted, goes_on] = &names;
+    let before = set.servers[..2].iter().map(|server| (server, Data::of(server, evicted)));
+    let before: Vec<_> = before.collect();
+    client.admin().evict(&**evicted).await.expect("an answer");
+    eventually("it has reached all", LIMIT, async || !set.held(evicted).contains(&true)).await;
+    before.iter().for_each(|(server, data)| data.put_back(server));
+    set.servers[2].cli(&["DEL", goes_on]);
+    for answer in backend.extend(&renewals).await {
+        assert!(matches!(answer, Ok(Extension::Extended(_))), "{answer:?}");
+    }
+    eventually("it is back", LIMIT, async || set.held(goes_on) == [true; 3]).await;
+    assert_eq!(set.held(evicted), [true, true, false]);
 }
 
 /// An eviction reaches two servers of three. One of these restarts with a file from before, and the third has not heard

@@ -10,9 +10,9 @@ use super::BACKEND;
 /// The reason why a server does not count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Absence {
-    /// It restarted, or lost its data, and was not let in yet.
+    /// A restart, or a loss of its data: it was not let in yet.
     New,
-    /// It was let in, and counts again after this span.
+    /// Admitted, but its time is not over: it counts again after this span.
     Out(Duration),
 }
 

@@ -46,8 +46,10 @@ impl QuorumBackend {
         let found = said(answers).flatten().filter(|found| whom.includes(&found.holder));
         let evictions = claims(found.clone()).into_iter();
         let evictions = evictions.map(|(owner, ballot)| self.end_hold(name, owner, ballot));
-        let foreign = found.clone().filter(|found| found.holder.owner.is_none());
-        let foreign: HashSet<_> = foreign.map(|found| &found.value).collect();
+        // A hold of another kind is none of a quorum either. Its key ends with all its holds.
+        let is_foreign = |found: &&Found| *whom == Whom::All && claim(&found.value).is_none();
+        let foreign: HashSet<_> =
+            found.clone().filter(is_foreign).map(|found| &found.value).collect();
         let deletions = foreign.into_iter().map(|value| self.delete(name, value));
         let (evicted, deleted) = tokio::join!(join_all(evictions), join_all(deletions));
         evicted.into_iter().chain(deleted).collect::<Result<(), _>>()?;

@@ -14,11 +14,13 @@ pub(super) const HELD: Key<'static> = Key::Lock("{}:held");
 pub(super) const HIGH: Key<'static> = Key::Lock("{}:high");
 pub(super) const FLOOR: Key<'static> = Key::Lock("{}:floor");
 
-/// Returns the keys of a lock on a voter: lock, fence, waiting, next, withdrawn.
-pub(super) fn of_lock<'a>(keys: &'a Keys<'_>, owner: &'a str) -> [Key<'a>; 5] {
+/// Returns the keys of a lock on a voter: lock, fence, waiting, next, withdrawn, ended. The last has the greatest ballot
+/// of a hold that ended there.
+pub(super) fn of_lock<'a>(keys: &'a Keys<'_>, owner: &'a str) -> [Key<'a>; 6] {
     let [lock, fence, ..] = keys.claiming(owner);
     let [.., withdrawn] = keys.claiming(owner);
-    [lock, fence, keys.companion("waiting"), keys.companion("next"), withdrawn]
+    let [waiting, next, ended] = ["waiting", "next", "ended"].map(|what| keys.companion(what));
+    [lock, fence, waiting, next, withdrawn, ended]
 }
 
 /// Returns the keys of an inspection.

@@ -181,6 +181,7 @@ fn refusal(answers: &Answers<Vote>) -> Option<BackendError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::quorum::absence;
 
     fn granted() -> Option<Result<Vote, BackendError>> {
         Some(Ok(Vote::Granted(FencingToken::new(7).expect("a token"))))
@@ -233,7 +234,7 @@ mod tests {
     /// Any reply is a vote, or is refused by a typed error.
     #[test]
     fn fuzz_votes() {
-        const WORDS: [&str; 4] = ["granted", "stale", "busy", "no lock"];
+        const WORDS: [&str; 6] = ["granted", "stale", "busy", "out", "new", "no lock"];
         lock_fuzz::check(|(choice, parts): &(u8, lock_fuzz::Parts)| {
             let word = WORDS[usize::from(*choice) % WORDS.len()];
             let text = |text: &str| Value::BulkString(text.as_bytes().to_vec());
@@ -241,8 +242,9 @@ mod tests {
                 0..128 => text(&number.to_string()),
                 _ => text(&lock_fuzz::any_text(*number)),
             });
-            let vote = read(Value::Array(std::iter::once(text(word)).chain(rest).collect()));
-            let answers = [Some(vote), Some(read(reply::tests::value(parts))), None];
+            let reply = Value::Array(std::iter::once(text(word)).chain(rest).collect());
+            let _ = [absence::of(&reply), absence::of(&reply::tests::value(parts))];
+            let answers = [Some(read(reply)), Some(read(reply::tests::value(parts))), None];
             let _ = (is_decided(&answers, &[false; 3]), verdict(&answers));
         });
     }

@@ -13,7 +13,7 @@ pub(crate) enum Rule {
     EndAboveBallot,
     /// As `EndAboveBallot`, but a server that is out does not count for renewals.
     EndAboveBallotInOnly,
-    /// Nobody remembers which holds ended.
+    /// No server remembers the holds that ended.
     NoEnds,
     /// A server that is let in votes at once.
     VotesAtOnce,

@@ -29,9 +29,9 @@ pub(crate) struct Data {
 pub(crate) enum Answer {
     #[default]
     Nothing,
-    /// It granted, or has the hold.
+    /// The server granted, or has the hold.
     Stands,
-    /// It lacks the hold.
+    /// The server lacks the hold.
     Lacks,
 }
 

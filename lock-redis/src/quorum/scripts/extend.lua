@@ -18,7 +18,10 @@ for i = 1, count do
   local stands = value and string.sub(value, 1, #hold) == hold
   -- An extension never shortens a hold, so that requests may overtake each other.
   if stands and redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
-  if stands and is_time_to_keep then keep_counter(lock) end
+  if stands and is_time_to_keep then
+    keep_counter(lock)
+    redis.pcall('PEXPIRE', '{' .. lock .. '}:ended', '@counter_ms@')
+  end
   answers[i] = stands and 1 or 0
 end
 return answers

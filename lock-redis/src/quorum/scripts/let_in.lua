@@ -6,5 +6,5 @@ local this_run, out_ms, ballot = unpack(ARGV)
 if redis.call('GET', run) == this_run then return end
 local left = math.max(tonumber(out_ms), redis.call('PTTL', held))
 if left > 0 then redis.call('SET', out, '', 'PX', integer(left)) end
-if ballots_at(floor) < tonumber(ballot) then redis.call('SET', floor, ballot) end
+raise_to(floor, tonumber(ballot))
 redis.call('SET', run, this_run)

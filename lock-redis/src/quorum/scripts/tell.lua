@@ -5,5 +5,5 @@
 local run, out, held, high, floor = unpack(KEYS)
 local out_ms = math.max(redis.call('PTTL', out), 0)
 local left = math.max(redis.call('PTTL', held), out_ms)
-local greatest = math.max((ballots_at(high)), (ballots_at(floor)))
+local greatest = math.max(number_at(high), number_at(floor))
 return { redis.call('GET', run) or '', integer(left), integer(greatest), integer(out_ms) }

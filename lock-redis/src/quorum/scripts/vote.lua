@@ -1,9 +1,9 @@
--- KEYS: lock, fence, waiting, next, withdrawn; of the voter: run, out, held, high, floor
+-- KEYS: lock, fence, waiting, next, withdrawn, ended; of the voter: run, out, held, high, floor
 -- ARGV: the server's current run, owner, ballot, TTL in ms, label, channel of a waiter or '', '1' to restore a hold
 -- that a majority has
 -- -> {'granted', token}; {'stale', counter}; {'busy', value, ms left or -1}; {'out', ms left}; {'new'};
 -- {'withdrawn'}; {'no lock', type of the key}
-local lock, fence, waiting, next, withdrawn, run, out, held, high, floor = unpack(KEYS)
+local lock, fence, waiting, next, withdrawn, ended, run, out, held, high, floor = unpack(KEYS)
 local this_run, owner, ballot, ttl_ms, label, channel, restores = unpack(ARGV)
 -- A server that restarted or lost its data does not vote until it is let in, and its time out is over.
 local absent = absence(run, out, this_run)
@@ -35,18 +35,18 @@ if redis.call('EXISTS', lock, next, withdrawn) > 0 then
     return { 'busy', value or woken, integer(redis.call('PTTL', value and lock or next)) }
   end
 end
-local counter, ended = ballots_at(fence)
-local least = math.max(counter, (ballots_at(floor)))
+local counter = number_at(fence)
+local least = math.max(counter, number_at(floor))
 -- C22: a voter only grants ballots that grow. A hold that a majority has is no new grant: candidates have raised the
 -- counter above its ballot since, and others the floor. C11: what ended here is not restored.
-local last = restores == '1' and ended or least
+local last = restores == '1' and number_at(ended) or least
 if proposed <= last then return { 'stale', integer(least) } end
 local time = redis.call('TIME')
 if is_far_ahead(proposed, least, time) then
   return { err = 'CLOCK the ballot is more than a day ahead of the clock of this server' }
 end
-set_counter(fence, math.max(counter, proposed), ended)
-raise_high(high, proposed)
+raise_to(fence, proposed, 'PX', '@counter_ms@')
+raise_to(high, proposed)
 outlast(held, ttl_ms)
 redis.call('DEL', next)
 if channel ~= '' then redis.call('ZREM', waiting, owner .. ':' .. channel) end

@@ -3,29 +3,23 @@
 -- A call without keys only loads the program into the server.
 if #KEYS == 0 then return end
 
--- Returns the ballot in a key, and the greatest ballot of a hold that ended here; 0 for each that is missing. A
--- lock's counter is `ballot`, and `ballot:ended` once a hold has ended here. All other keys have one ballot.
-local function ballots_at(key)
-  local ballot, ended = string.match(redis.call('GET', key) or '0', '^(%d+):?(%d*)$')
-  if not ballot then error('COUNTER the key ' .. key .. ' holds no ballot', 0) end
-  return tonumber(ballot), tonumber(ended) or 0
+-- Returns the number in a key; 0 if it is missing.
+local function number_at(key)
+  local text = redis.call('GET', key)
+  if text and not string.match(text, '^%d+$') then
+    error('COUNTER the key ' .. key .. ' holds no ballot', 0)
+  end
+  return tonumber(text or '0')
 end
 
--- Writes a lock's counter, and the greatest ballot of a hold that ended here.
-local function set_counter(fence, counter, ended)
-  local text = integer(counter)
-  if ended > 0 then text = text .. ':' .. integer(ended) end
-  redis.call('SET', fence, text, 'PX', '@counter_ms@')
+-- Raises the ballot in a key, which never falls. The other arguments are options of SET.
+local function raise_to(key, ballot, ...)
+  if number_at(key) < ballot then redis.call('SET', key, integer(ballot), ...) end
 end
 
 -- Returns true if a ballot comes from a clock that is far off: no ballot could exceed it for years.
 local function is_far_ahead(ballot, counter, time)
   return ballot > math.max(counter, time[1] * 1000000) + @day_us@
-end
-
--- Raises the server's greatest ballot, which never falls.
-local function raise_high(high, ballot)
-  if ballots_at(high) < ballot then redis.call('SET', high, integer(ballot)) end
 end
 
 -- Returns the answer of a server that counts for nobody: this run of it was not let in, or its time out is not over.
