@@ -294,7 +294,8 @@ mod tests {
         thread::scope(|threads| {
             let looks = threads.spawn(|| {
                 let _runtime = runtime.enter();
-                shared.waiting().warn_if_due(&claim, &mut progress);
+                let seen = Contention::unknown();
+                shared.waiting().warn_if_due(&claim, &seen, &mut progress);
             });
             let bound = std::time::Instant::now() + Duration::from_secs(10);
             while !looks.is_finished() && std::time::Instant::now() < bound {

@@ -56,7 +56,7 @@ impl Verb {
             Self::Once => {
                 let job =
                     locks.once("job/1").occurrence(format!("{:?}", std::time::Instant::now()));
-                job.run(async |_| ()).await?;
+                let _ran = job.run(async |_| ()).await?;
             }
             Self::Inspect => drop(admin.inspect(CROWDED).await?),
             Self::List => drop(admin.list("", PAGE).await?),
