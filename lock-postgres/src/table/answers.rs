@@ -48,7 +48,7 @@ pub(super) fn extensions(
 ) -> Vec<Result<Extension, BackendError>> {
     let extension = |(answer, renewal): (char, &Renewal)| match answer {
         '1' => Ok(Extension::Extended(renewal.ttl.as_duration())),
-        // It was left out, so that it does not delay the others of its request.
+        // Left out by the server, so that the hold does not delay the others of its request.
         '2' => {
             let reason = "another transaction has locked the row of the hold";
             let context = "the hold was not extended";
