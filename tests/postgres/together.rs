@@ -138,7 +138,7 @@ async fn c19_a_late_request_in_company_is_refused() {
     assert_eq!(carried_out(server, &release_together(&[&one, &other], &owners)), [2]);
     // Alone it gets nothing either, on a lock that was used before.
     let alone = acquire(&one, owners[0], false);
-    let refused = format!("SELECT token IS NULL, conflict FROM leasehold.locks_v1_{alone}");
+    let refused = format!("SELECT token IS NULL, counted FROM leasehold.locks_v1_{alone}");
     assert_eq!(server.psql(&refused), "t|-1");
 }
 

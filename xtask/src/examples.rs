@@ -9,11 +9,11 @@ use self::example::Example;
 use crate::step::{self, Done, Failure};
 use crate::workspace::cargo;
 
-/// Builds all examples as the tests do, and runs each without arguments. Then runs those that take a URL again on
+/// Builds all examples with the features that the tests have, and runs each without arguments. Then runs those that take a URL again on
 /// a Redis server, ends the flash sale in the middle, and serves the shop of the first hour until a signal ends
 /// it. One failure does not hide another.
 pub(crate) fn run() -> Done {
-    step::run(&mut cargo("build --workspace --all-features --bins"))?;
+    step::run(&mut cargo("build --workspace --all-features --bins --tests"))?;
     let examples = Example::all()?;
     let alone = examples.iter().map(|example| step::run(&mut example.command()));
     let on_redis = std::iter::once_with(|| on_redis::run(&examples));

@@ -71,7 +71,7 @@ async fn main() -> Result<ExitCode> {
 async fn verbs_beside(server: &Server) -> Result<Vec<Watched>> {
     let mut seen = Vec::new();
     for verb in Verb::ALL {
-        seen.push(server.watch(verb.run(&server.locks)).await?);
+        seen.push(Box::pin(server.watch(verb.run(&server.locks))).await?);
     }
     Ok(seen)
 }
