@@ -133,8 +133,6 @@ async fn c47_a_release_that_postgres_refuses_is_told() {
         .expect("made");
     server.psql("CREATE ROLE app LOGIN");
     let grant = "GRANT USAGE ON SCHEMA leasehold TO app; \
-                 GRANT ALL ON ALL TABLES IN SCHEMA leasehold TO app; \
-                 GRANT ALL ON ALL SEQUENCES IN SCHEMA leasehold TO app; \
                  GRANT EXECUTE ON ALL ROUTINES IN SCHEMA leasehold TO app";
     server.psql(grant);
     let shell = Shell::with_url(&server.url_as("app", "postgres"));
