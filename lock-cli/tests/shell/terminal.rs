@@ -99,16 +99,13 @@ async fn the_waiting_line_moves() {
         [0, 2].iter().all(|word| line.split(' ').nth(*word) != first.split(' ').nth(*word))
     })
     .await;
+
+    holder.send(Signal::TERM);
+    terminal.shows(": held by \"web-4\", we are next").await;
+    // Only one waiter is left: after an outage, the order of several depends on their next looks.
     store.stop();
     terminal.shows(" for \"a\": no answer from the server for ").await;
     store.go_on();
-    terminal.shows(" for \"a\": held by \"web-3\", 1 before us").await;
-    eventually("both waiters have looked again", LIMIT, async || {
-        shell.run(&["inspect", "--json", "a"]).await.stdout.contains("\"waiters\":2")
-    })
-    .await;
-
-    holder.send(Signal::TERM);
     terminal.shows(": held by \"web-4\", we are next").await;
     before.send(Signal::KILL);
     holder.ended().await;
