@@ -1,5 +1,6 @@
 //! Fills a store with names, records of runs, marks of withdrawn claims and waiters, and runs every verb beside a
-//! foreign client of the same server. A good guest delays that client no longer than in an empty store.
+//! foreign client of the same server. The client's worst delay may be twice that of the empty store, and up to 20 ms is
+//! taken as noise of the machine.
 //!
 //! `cargo xtask crowd STORE [--names N] [--runs N] [--marks N] [--waiters N]`
 //!
