@@ -62,6 +62,9 @@ async fn c22_a_server_that_lost_its_counters_grants_greater_tokens_only() {
     let request = || LockRequest::new(&name).ttl(Duration::from_millis(200));
     let lease = client.acquire(request()).await.expect("free").detach().expect("held");
     assert!(lease.token().get() > ahead, "a client whose clock is behind goes on from the counter");
+    // A week after the time of its token, so that the clock is ahead of a counter that is gone.
+    let left = set.servers[0].cli(&["PTTL", &format!("{{{name}}}:fence")]).integer();
+    assert!(left > 7 * 86_400_000 + 3_000_000, "the counter lasts for {left} ms");
     set.servers[1].kill();
     set.servers[1].restart().await;
     eventually("it votes again", LIMIT, async || {

@@ -20,7 +20,7 @@ for i = 1, count do
   if stands and redis.call('PTTL', lock) < tonumber(ttl_ms) then redis.call('PEXPIRE', lock, ttl_ms) end
   if stands and is_time_to_keep then
     keep_counter(lock)
-    redis.pcall('PEXPIRE', '{' .. lock .. '}:ended', '@counter_ms@')
+    keep('{' .. lock .. '}:ended')
   end
   answers[i] = stands and 1 or 0
 end

@@ -12,13 +12,14 @@ local held = token and (ballot == '0' or tonumber(token) <= tonumber(ballot))
 if held then redis.call('DEL', lock) end
 local left, problem = pcall(redis.call, 'ZREM', waiting, owner .. ':' .. channel)
 local last = tonumber(held and ballot == '0' and token or ballot)
-if last > 0 and not is_far_ahead(last, number_at(fence), redis.call('TIME')) then
-  raise_to(fence, last, 'PX', '@counter_ms@')
+local time = redis.call('TIME')
+if last > 0 and not is_far_ahead(last, number_at(fence), time) then
+  raise_to(fence, last, time)
   -- C19: a later request for a vote on this ballot is stale, and so is a late one. C11: a late vote that restores the
   -- hold passes the counter, and is refused by the ballot of the end. A failed attempt leaves no such ballot, since its
   -- own is greater than that of the hold.
   if ends == '1' then
-    raise_to(ended, last, 'PX', '@counter_ms@')
+    raise_to(ended, last, time)
     raise_to(high, last)
   end
 end

@@ -45,7 +45,7 @@ local time = redis.call('TIME')
 if is_far_ahead(proposed, least, time) then
   return { err = 'CLOCK the ballot is more than a day ahead of the clock of this server' }
 end
-raise_to(fence, proposed, 'PX', '@counter_ms@')
+raise_to(fence, proposed, time)
 raise_to(high, proposed)
 outlast(held, ttl_ms)
 redis.call('DEL', next)

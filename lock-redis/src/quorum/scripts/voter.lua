@@ -12,9 +12,12 @@ local function number_at(key)
   return tonumber(text or '0')
 end
 
--- Raises the ballot in a key, which never falls. The other arguments are options of SET.
-local function raise_to(key, ballot, ...)
-  if number_at(key) < ballot then redis.call('SET', key, integer(ballot), ...) end
+-- Raises the ballot in a key, which never falls. The key lasts forever, or if the server's time is given, as long as
+-- a token counter.
+local function raise_to(key, ballot, time)
+  if number_at(key) >= ballot then return end
+  if not time then return redis.call('SET', key, integer(ballot)) end
+  redis.call('SET', key, integer(ballot), 'PX', life_of(ballot, time[1] * 1000000 + time[2]))
 end
 
 -- Returns true if a ballot comes from a clock that is far off: no ballot could exceed it for years.
