@@ -15,8 +15,8 @@ use crate::operations::backend::RedisBackend;
 use crate::operations::changes::changes;
 use crate::operations::doctor;
 use crate::protocol::error::unreadable;
-use crate::protocol::keys::{self, Keys};
-use crate::protocol::listing::{States, held_within, names_of};
+use crate::protocol::keys::Keys;
+use crate::protocol::listing::{States, held_within};
 use crate::protocol::reply;
 use crate::scripts::{EVICT, INSPECT};
 use crate::topology::{in_order, picked};
@@ -44,11 +44,9 @@ impl LockAdmin for RedisBackend {
         limit: usize,
         time: Duration,
     ) -> Result<Vec<LockState>, BackendError> {
-        // A third to find the names, a third to look at the locks, and the rest for the last answer of each.
-        let time = time / 3;
-        let counters = self.server.keys_within(&keys::counters(prefix), time).await;
-        let names = names_of(counters.iter().flatten().flatten());
-        let missing = counters.into_iter().filter_map(Result::err).collect();
+        // Two thirds to find the names, a sixth to look at the locks, and the rest for the last answer of each.
+        let (names, missing) = self.server.held_names(prefix, time / 3 * 2).await;
+        let time = time / 6;
         let inspect =
             |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Free::LeftOut).await) };
         held_within(time, &names, limit, missing, inspect).await

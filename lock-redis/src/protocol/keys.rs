@@ -129,6 +129,12 @@ pub(crate) fn counters(start: &str) -> String {
     format!("{{{}*}}:fence", literal(start))
 }
 
+/// Returns a glob that matches the keys of all held locks whose names start with `start`, and keys of others.
+pub(crate) fn locks(start: &str) -> String {
+    // The companions of locks start with a brace.
+    if start.is_empty() { "[^{]*".to_owned() } else { format!("{}*", literal(start)) }
+}
+
 /// Returns a glob that matches the records of all runs of a lock.
 pub(crate) fn runs(name: &LockName) -> String {
     format!("{{{}}}:run:*", literal(name.as_str()))
@@ -146,10 +152,14 @@ fn literal(text: &str) -> String {
     glob
 }
 
+/// Returns the key of the lock whose counter is `key`.
+pub(crate) fn lock_of_counter(key: &str) -> Option<&str> {
+    key.strip_prefix('{')?.strip_suffix("}:fence")
+}
+
 /// Returns the name of the lock whose counter is `key`.
 pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
-    let lock = key.strip_prefix('{')?.strip_suffix("}:fence")?;
-    LockName::new(decode(lock)).ok()
+    LockName::new(decode(lock_of_counter(key)?)).ok()
 }
 
 /// Returns the key of the lock whose events are on this channel.

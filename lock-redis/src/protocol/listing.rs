@@ -1,12 +1,12 @@
 //! Lists the locks that are held, page by page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use lock_core::{BackendError, LockName, LockState, Outcome};
 
 use crate::protocol::error::BACKEND;
-use crate::protocol::keys::name_of_counter;
+use crate::protocol::keys::{lock_of_counter, name_of_counter};
 
 /// Number of locks that one request of a listing inspects.
 const PAGE: usize = 500;
@@ -15,9 +15,11 @@ const PAGE: usize = 500;
 /// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
 
-/// Returns the names of the locks with these token counters, each once, sorted.
-pub(crate) fn names_of<'a>(counters: impl Iterator<Item = &'a String>) -> Vec<LockName> {
-    let names: BTreeSet<LockName> = counters.filter_map(|key| name_of_counter(key)).collect();
+/// Returns the names of the locks that have one of these counters and one of these keys, each once, sorted.
+pub(crate) fn held_names(counters: &[String], locks: &HashSet<String>) -> Vec<LockName> {
+    let of_held =
+        counters.iter().filter(|key| lock_of_counter(key).is_some_and(|key| locks.contains(key)));
+    let names: BTreeSet<LockName> = of_held.filter_map(|key| name_of_counter(key)).collect();
     names.into_iter().collect()
 }
 

@@ -1,5 +1,8 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use async_trait::async_trait;
 use lock_core::{
     BackendError, DistributedLock, Finding, Health, Holder, LockAdmin, LockName, LockRequest,
@@ -14,8 +17,7 @@ use super::membership;
 use super::round::Round;
 use super::voter::{Voter, VoterReport};
 use crate::operations::doctor;
-use crate::protocol::keys;
-use crate::protocol::listing::{held, names_of};
+use crate::protocol::listing::held;
 
 #[async_trait]
 impl LockAdmin for QuorumBackend {
@@ -50,20 +52,20 @@ impl LockAdmin for QuorumBackend {
 }
 
 impl QuorumBackend {
-    /// Returns the names that start with `prefix` of all locks with a counter on any server, sorted. Each hold has a
-    /// counter on a majority, and so on one of the servers that answer.
+    /// Returns the names that start with `prefix` of all locks with a key on any server, sorted. Each hold has its key
+    /// on a majority, and so on one of the servers that answer.
     pub(super) async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let glob = keys::counters(prefix);
         let mut round = Round::ask(&self.voters, |voter| {
-            let glob = glob.clone();
-            async move { voter.keys(&glob).await }
+            let prefix = prefix.to_owned();
+            async move { voter.held_names(&prefix).await }
         });
         // A silent server is not waited for.
         let answers = round.until(have_answered).await;
         if !have_answered(answers) {
             return Err(too_few(answers));
         }
-        Ok(names_of(said(answers).flatten().flatten()))
+        let names: BTreeSet<LockName> = said(answers).flatten().cloned().collect();
+        Ok(names.into_iter().collect())
     }
 
     /// Checks that all servers can be reached and vote, and then that they have all holds. Lets those in that restarted:
@@ -91,10 +93,10 @@ impl QuorumBackend {
 }
 
 impl Voter {
-    /// Returns its keys that match `glob`. This has no time limit, since it may take long.
-    async fn keys(&self, glob: &str) -> Result<Vec<Vec<String>>, BackendError> {
-        let keys = self.server.keys(glob).await.into_iter().collect::<Result<_, _>>();
-        keys.map_err(|error| self.signed(error))
+    /// Returns the names of the locks that have a key on it. This has no time limit, since it may take long.
+    async fn held_names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let (names, missing) = self.server.held_names(prefix, Duration::MAX).await;
+        missing.into_iter().next().map_or(Ok(names), |error| Err(self.signed(error)))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Requests to the servers: commands, and scripts that the servers learn.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use crate::protocol::error::{
     RequestError, is_unknown_script, lacks_command, lacks_right, lacks_rights, no_server,
     still_moving,
 };
-use crate::protocol::keys::Keys;
-use crate::protocol::listing::cut_short;
+use crate::protocol::keys::{self, Keys};
+use crate::protocol::listing::{cut_short, held_names};
 use crate::protocol::message::Message;
 use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
@@ -34,25 +35,25 @@ impl Topology {
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// Returns the keys that match `glob`, for each server separately, with an error if they are not all, and an error
-    /// if some servers are not known. A key that is no text is not ours.
-    #[cfg(feature = "quorum")]
-    pub(crate) async fn keys(&self, glob: &str) -> Vec<Result<Vec<String>, BackendError>> {
-        self.keys_within(glob, Duration::MAX).await
-    }
-
-    /// Returns the same, and stops after `time` with an error that says so.
-    pub(crate) async fn keys_within(
+    /// Returns the names of the held locks that start with `prefix`, sorted, and the errors of the servers that did not
+    /// tell all of theirs. Stops after `time` with an error that says so. A name has a counter and a key: most counters
+    /// are of free locks, and most keys may be of others.
+    pub(crate) async fn held_names(
         &self,
-        glob: &str,
+        prefix: &str,
         time: Duration,
-    ) -> Vec<Result<Vec<String>, BackendError>> {
+    ) -> (Vec<LockName>, Vec<BackendError>) {
         let (nodes, complete) = (self.nodes(), self.check_complete());
-        let keys = join_all(nodes.iter().map(|node| keys_at(node, glob, time))).await;
-        let of_each = |(found, missing): (Vec<String>, Option<BackendError>)| {
-            [Ok(found)].into_iter().chain(missing.map(Err))
-        };
-        keys.into_iter().flat_map(of_each).chain(complete.err().map(Err)).collect()
+        let (counters, locks) = (keys::counters(prefix), keys::locks(prefix));
+        let both = |node| join(keys_at(node, &counters, time), keys_at(node, &locks, time));
+        let (mut counters, mut locks, mut missing) = (Vec::new(), HashSet::new(), Vec::new());
+        for (counted, taken) in join_all(nodes.iter().map(|node| both(node))).await {
+            counters.extend(counted.0);
+            locks.extend(taken.0);
+            missing.extend(counted.1.or(taken.1));
+        }
+        missing.extend(complete.err());
+        (held_names(&counters, &locks), missing)
     }
 
     /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,
