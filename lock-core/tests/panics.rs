@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use lock_core::backend::async_trait;
+use lock_core::backend::{
+    Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle, async_trait,
+};
 use lock_core::{
-    ClientOptions, Clock, LockClient, LockError, LockGuard, LockRequest, MemoryBackend, Moment,
-    SystemClock,
+    BackendError, Capabilities, ClientOptions, Clock, DistributedLock, Lease, LockClient,
+    LockError, LockGuard, LockName, LockRequest, MemoryBackend, Moment, OwnerId, SystemClock,
 };
 use lock_testkit::{Fault, Faulty, Operation, eventually};
 use tokio::runtime::{Builder, Runtime};
@@ -99,6 +101,52 @@ async fn c15_a_panic_of_the_backend_is_an_error_of_its_request() {
     faulty.once(Operation::Release, Fault::Panic);
     guard.release().await.expect("held to the end");
     until_free(&client, "a").await;
+}
+
+/// A backend whose watch for losses panics.
+#[derive(Debug)]
+struct Unwatchable(MemoryBackend);
+
+#[async_trait]
+impl DistributedLock for Unwatchable {
+    fn capabilities(&self) -> Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn acquire(
+        &self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+    ) -> Result<Attempt, BackendError> {
+        self.0.acquire(claim, waiter).await
+    }
+
+    async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
+        self.0.extend(renewals).await
+    }
+
+    async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
+        self.0.release(name, owner).await
+    }
+
+    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
+        self.0.withdraw(name, owners).await
+    }
+
+    fn watch(&self, _: &Lease) -> Option<LossWatch> {
+        panic!("a panic of the test")
+    }
+}
+
+/// C15: a hold whose watch panics has a guard, is renewed, and ends with the guard.
+#[tokio::test(start_paused = true)]
+async fn c15_a_panic_of_a_watch_costs_no_acquisition() {
+    let client = LockClient::new(Unwatchable(MemoryBackend::new()));
+    let guard = held(&client, "a").await;
+    sleep(SECOND * 10).await;
+    assert!(guard.is_held(), "{guard:?}");
+    drop(guard);
+    held(&client, "a").await;
 }
 
 /// C12: a metrics recorder that panics loses only its counts.

@@ -21,12 +21,21 @@ pub(crate) async fn contained<T>(
 
 /// Calls a metrics recorder and a tracing layer. A panic of one of them loses only its event.
 pub(crate) fn tell(backend: &'static str, tell: impl FnOnce()) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(tell)) {
+    let _told = attempted(backend, "a metrics recorder or tracing layer", tell);
+}
+
+/// Calls foreign code. Returns `None` after a panic, and warns that `what` panicked.
+pub(crate) fn attempted<T>(
+    backend: &'static str,
+    what: &'static str,
+    call: impl FnOnce() -> T,
+) -> Option<T> {
+    let panicked = |panic: Box<dyn Any + Send>| {
         let error = text_of(&*panic);
-        // The layer may be the cause.
-        let _ =
-            catch_unwind(|| warn!(backend, error, "a metrics recorder or tracing layer panicked"));
-    }
+        // A tracing layer may be the cause.
+        let _ = catch_unwind(|| warn!(backend, what, error, "code outside of the client panicked"));
+    };
+    catch_unwind(AssertUnwindSafe(call)).map_err(panicked).ok()
 }
 
 /// Runs a task of a client, and runs it again after a panic.

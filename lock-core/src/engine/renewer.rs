@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
-use super::containment::contained;
+use super::containment::{attempted, contained};
 use super::hold::{Duty, Hold};
 use super::process::Process;
 use super::registry::{AlreadyRegistered, Registration, Registry};
@@ -86,14 +86,25 @@ impl Renewer {
             return Err(AlreadyRegistered);
         }
         registry.holds.put(hold.clone(), now.after(due));
-        let watch = self.backend.watch(&hold.lease());
-        let in_time = watch.is_none() && registry.looks_at.is_some_and(|at| now.until(at) <= due);
-        registry.watches.extend(watch.map(|watch| (hold, watch)));
+        let in_time = registry.looks_at.is_some_and(|at| now.until(at) <= due);
         drop(registry);
-        if !in_time {
+        if self.watch(hold) || !in_time {
             self.changed.notify_one();
         }
         Ok(())
+    }
+
+    /// Watches for the losses that the backend tells by itself; returns false if it tells none. A panic of the backend
+    /// costs only this watch, since the renewals find the loss too.
+    fn watch(&self, hold: Arc<Hold>) -> bool {
+        // A backend may block or panic, so the registry is not locked here.
+        let watch = attempted(self.backend.capabilities().backend, "a backend's watch", || {
+            self.backend.watch(&hold.lease())
+        });
+        let watch = watch.flatten();
+        let is_watched = watch.is_some();
+        self.registry().watches.extend(watch.map(|watch| (hold, watch)));
+        is_watched
     }
 
     /// Returns true if the lease of `owner` is held.
@@ -178,9 +189,9 @@ impl Renewer {
         }
         let given_up: Vec<_> = holds.iter().filter(|hold| hold.is_renewing()).cloned().collect();
         given_up.iter().for_each(|hold| hold.renewal_given_up());
-        let watch = |hold: Arc<Hold>| Some((hold.clone(), self.backend.watch(&hold.lease())?));
-        registry.watches = holds.into_iter().filter_map(watch).collect();
+        registry.watches.clear();
         drop(registry);
+        holds.into_iter().for_each(|hold| _ = self.watch(hold));
         if !given_up.is_empty() {
             self.telemetry.renewals_given_up(given_up.len());
         }

@@ -12,7 +12,6 @@ mod idle_waiters;
 mod killed_waiter;
 mod many_files;
 mod many_locks;
-mod panicking_watch;
 mod relay;
 mod slow_server;
 mod token_of_creation;
@@ -43,7 +42,6 @@ async fn main() -> ExitCode {
         "many-files" => many_files::run(size(20_000)).await,
         "full-disk" => full_disk::run(size(50)).await,
         "slow-server" => slow_server::run(size(2_000)).await,
-        "panicking-watch" => panicking_watch::run().await,
         "dropped-answer" => dropped_answer::run().await,
         // Roles of the processes that others start.
         "acquire-once" => return verdict::acquire_once(&args[1], &args[2]).await,
