@@ -50,8 +50,8 @@
 //! answer. A request that fails because servers change is repeated.
 //!
 //! # Listing
-//! Locks are found by their token counters, which outlast the last grant by a week, and the last hold by six days. So
-//! a listing shows a foreign client's lock only if we held it within that time.
+//! Locks are found by their keys. A key counts as a lock if it has a token counter, which outlasts the last grant by a
+//! week, and the last hold by six days. So a listing shows a foreign client's lock only if we held it within that time.
 //!
 //! Redis 6.2 or newer. Scripts use `EVALSHA`, `PUBLISH` and `TIME`; an ACL user needs these, the
 //! commands in the scripts, the channels `leasehold-*`, and `INFO` for the doctor.

@@ -1,6 +1,6 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -24,7 +24,7 @@ use crate::topology::{in_order, picked};
 #[async_trait]
 impl LockAdmin for RedisBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = self.inspect_all(std::slice::from_ref(name), Free::Shown).await.pop();
+        let state = self.inspect_all(std::slice::from_ref(name), Unused::Shown).await.pop();
         state.unwrap_or_else(|| Err(unreadable("the state of a lock")))
     }
 
@@ -44,11 +44,12 @@ impl LockAdmin for RedisBackend {
         limit: usize,
         time: Duration,
     ) -> Result<Vec<LockState>, BackendError> {
-        // Two thirds to find the names, a sixth to look at the locks, and the rest for the last answer of each.
-        let (names, missing) = self.server.held_names(prefix, time / 3 * 2).await;
-        let time = time / 6;
+        // Half to find the names, a quarter to look at the locks, and the rest for the last answer.
+        let begun = Instant::now();
+        let (names, missing) = self.server.names_within(prefix, time / 2).await;
+        let time = (time / 4 * 3).saturating_sub(begun.elapsed());
         let inspect =
-            |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Free::LeftOut).await) };
+            |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Unused::LeftOut).await) };
         held_within(time, &names, limit, missing, inspect).await
     }
 
@@ -71,11 +72,12 @@ impl LockAdmin for RedisBackend {
 impl RedisBackend {
     /// Inspects several locks in as few requests as possible. A key that is no lock, and a server without an answer,
     /// are one error for each lock.
-    async fn inspect_all(&self, names: &[LockName], free: Free) -> States {
+    async fn inspect_all(&self, names: &[LockName], unused: Unused) -> States {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let locks: Vec<_> = keys.iter().map(Keys::lock).collect();
         let groups = self.server.together(&locks);
-        let requests = groups.iter().map(|group| self.inspect_together(names, &keys, group, free));
+        let requests =
+            groups.iter().map(|group| self.inspect_together(names, &keys, group, unused));
         let states = join_all(requests).await;
         in_order(groups, states)
     }
@@ -86,12 +88,13 @@ impl RedisBackend {
         names: &[LockName],
         keys: &[Keys<'_>],
         group: &[usize],
-        free: Free,
+        unused: Unused,
     ) -> States {
         let names: Vec<&LockName> = picked(names, group).collect();
         let keys: Vec<_> =
             picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
-        let reply = self.server.run(&INSPECT, &keys, (free == Free::LeftOut).then_some(1)).await;
+        let reply =
+            self.server.run(&INSPECT, &keys, (unused == Unused::LeftOut).then_some(1)).await;
         let states = reply.and_then(|reply| reply::states(&names, reply));
         states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }
@@ -110,9 +113,9 @@ impl RedisBackend {
     }
 }
 
-/// Answer about a lock that nobody holds.
+/// Answer about a key that has no token counter: no client of ours has used the key as a lock.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Free {
+enum Unused {
     Shown,
     LeftOut,
 }

@@ -124,11 +124,6 @@ pub(crate) fn trial(prefix: &str) -> String {
     format!("{{{}}}:trial", encode(prefix))
 }
 
-/// Returns a glob that matches the counters of all locks whose names start with `start`.
-pub(crate) fn counters(start: &str) -> String {
-    format!("{{{}*}}:fence", literal(start))
-}
-
 /// Returns a glob that matches the keys of all held locks whose names start with `start`, and keys of others.
 pub(crate) fn locks(start: &str) -> String {
     // The companions of locks start with a brace.
@@ -152,14 +147,10 @@ fn literal(text: &str) -> String {
     glob
 }
 
-/// Returns the key of the lock whose counter is `key`.
-pub(crate) fn lock_of_counter(key: &str) -> Option<&str> {
-    key.strip_prefix('{')?.strip_suffix("}:fence")
-}
-
-/// Returns the name of the lock whose counter is `key`.
-pub(crate) fn name_of_counter(key: &str) -> Option<LockName> {
-    LockName::new(decode(lock_of_counter(key)?)).ok()
+/// Returns the name of the lock with this key.
+pub(crate) fn name_of(key: &str) -> Option<LockName> {
+    let name = LockName::new(decode(key)).ok()?;
+    (encode(name.as_str()) == key).then_some(name)
 }
 
 /// Returns the key of the lock whose events are on this channel.
@@ -214,12 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn c02_a_counter_tells_its_name() {
+    fn c02_a_key_tells_its_name() {
         for text in ["a", "a:fence", "{a}:fence", "%7B", "%257B", "*?[x]", "ü"] {
-            let counter = Keys::new(&name(text)).companion("fence").to_string();
-            assert_eq!(name_of_counter(&counter), Some(name(text)), "{text}");
+            assert_eq!(name_of(&Keys::new(&name(text)).lock().to_string()), Some(name(text)));
         }
-        assert_eq!(name_of_counter("{}:fence"), None);
+        for foreign in ["", "{}:fence", "{a}:fence", "a%", "%41"] {
+            assert_eq!(name_of(foreign), None, "{foreign}");
+        }
     }
 
     #[test]
@@ -242,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_glob_takes_names_as_data() {
-        assert_eq!(counters("a*[b]{"), "{a\\*\\[b\\]%7B*}:fence");
+        assert_eq!(locks("a*[b]{"), "a\\*\\[b\\]%7B*");
     }
 
     /// Two names share no key, and a key of a lock tells its name.
@@ -252,10 +244,10 @@ mod tests {
             &["a", "{", "}", "%", "%7B", "%25", ":fence", ":queue", "}:run:", "__:", ":", "*"];
         lock_fuzz::check(|(one, other, any)| {
             let [one, other, any] = [one, other, any].map(|parts| lock_fuzz::text(WORDS, parts));
-            let _ = (name_of_counter(&any), lock_of_events(&any), literal(&any));
+            let _ = (name_of(&any), lock_of_events(&any), literal(&any));
             let (Ok(one), Ok(other)) = (LockName::new(&one), LockName::new(&other)) else { return };
             let keys = |name: &LockName| Keys::new(name).claiming("x").map(|key| key.to_string());
-            assert_eq!(name_of_counter(&keys(&one)[1]), Some(one.clone()));
+            assert_eq!(name_of(&keys(&one)[0]), Some(one.clone()));
             assert_eq!(lock_of_events(&Keys::new(&one).events(0)[1]), Some(&*keys(&one)[0]));
             let meets = keys(&one).iter().any(|key| keys(&other).contains(key));
             assert_eq!(meets, one == other, "{one:?} {other:?}");

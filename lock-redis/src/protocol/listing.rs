@@ -1,12 +1,11 @@
 //! Lists the locks that are held, page by page.
 
-use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};
 
 use lock_core::{BackendError, LockName, LockState, Outcome};
 
 use crate::protocol::error::BACKEND;
-use crate::protocol::keys::{lock_of_counter, name_of_counter};
+use crate::protocol::keys::name_of;
 
 /// Number of locks that one request of a listing inspects.
 const PAGE: usize = 500;
@@ -15,12 +14,12 @@ const PAGE: usize = 500;
 /// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
 
-/// Returns the names of the locks that have one of these counters and one of these keys, each once, sorted.
-pub(crate) fn held_names(counters: &[String], locks: &HashSet<String>) -> Vec<LockName> {
-    let of_held =
-        counters.iter().filter(|key| lock_of_counter(key).is_some_and(|key| locks.contains(key)));
-    let names: BTreeSet<LockName> = of_held.filter_map(|key| name_of_counter(key)).collect();
-    names.into_iter().collect()
+/// Returns the names of the locks with these keys, each once, sorted.
+pub(crate) fn names_of(keys: &[String]) -> Vec<LockName> {
+    let mut names: Vec<LockName> = keys.iter().filter_map(|key| name_of(key)).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
 }
 
 /// Returns the first `limit` of these locks that are held. `inspect` inspects some of them, and `missing` has the

@@ -22,13 +22,13 @@ use crate::protocol::listing::held;
 #[async_trait]
 impl LockAdmin for QuorumBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = inspect_all(&self.voters, vec![name.clone()]).await?.pop();
+        let state = inspect_all(&self.voters, vec![name.clone()], None).await?.pop();
         state.unwrap_or_else(|| Err(BackendError::refusal(BACKEND, "no answer to an inspection")))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let names = self.names(prefix).await?;
-        held(&names, limit, Vec::new(), |page| inspect_all(&self.voters, page)).await
+        held(&names, limit, Vec::new(), |page| inspect_all(&self.voters, page, Some(1))).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -57,7 +57,7 @@ impl QuorumBackend {
     pub(super) async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
         let mut round = Round::ask(&self.voters, |voter| {
             let prefix = prefix.to_owned();
-            async move { voter.held_names(&prefix).await }
+            async move { voter.names(&prefix).await }
         });
         // A silent server is not waited for.
         let answers = round.until(have_answered).await;
@@ -94,8 +94,8 @@ impl QuorumBackend {
 
 impl Voter {
     /// Returns the names of the locks that have a key on it. This has no time limit, since it may take long.
-    async fn held_names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let (names, missing) = self.server.held_names(prefix, Duration::MAX).await;
+    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+        let (names, missing) = self.server.names_within(prefix, Duration::MAX).await;
         missing.into_iter().next().map_or(Ok(names), |error| Err(self.signed(error)))
     }
 }

@@ -13,13 +13,15 @@ use crate::protocol::listing::States;
 use crate::protocol::reply;
 use crate::scripts::INSPECT;
 
-/// Inspects several locks. A lock is held if a majority may have the same holder.
+/// Inspects several locks. A lock is held if a majority may have the same holder. A listing passes `1` as `listed`:
+/// then a key that was never used as a lock counts as free.
 pub(super) async fn inspect_all(
     voters: &[Arc<Voter>],
     names: Vec<LockName>,
+    listed: Option<u64>,
 ) -> Result<States, BackendError> {
     let names: Arc<[LockName]> = names.into();
-    let mut round = ask_all(voters, &names);
+    let mut round = ask_all(voters, &names, listed);
     let answers = round.all().await;
     if !have_answered(answers) {
         return Err(too_few(answers));
@@ -28,10 +30,14 @@ pub(super) async fn inspect_all(
 }
 
 /// Asks each server for its view on these locks.
-pub(super) fn ask_all(voters: &[Arc<Voter>], names: &Arc<[LockName]>) -> Round<States> {
+pub(super) fn ask_all(
+    voters: &[Arc<Voter>],
+    names: &Arc<[LockName]>,
+    listed: Option<u64>,
+) -> Round<States> {
     Round::ask(voters, |voter| {
         let names = names.clone();
-        async move { voter.inspect(&names).await }
+        async move { voter.inspect(&names, listed).await }
     })
 }
 
@@ -44,10 +50,14 @@ pub(super) fn holder_on(
 }
 
 impl Voter {
-    async fn inspect(&self, names: &[LockName]) -> Result<States, BackendError> {
+    async fn inspect(
+        &self,
+        names: &[LockName],
+        listed: Option<u64>,
+    ) -> Result<States, BackendError> {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let keys: Vec<_> = keys.iter().flat_map(of_inspection).collect();
-        let ask = self.server.run(&INSPECT, &keys, None::<u64>);
+        let ask = self.server.run(&INSPECT, &keys, listed);
         let names: Vec<&LockName> = names.iter().collect();
         reply::states(&names, self.within_limit(ask).await?)
     }

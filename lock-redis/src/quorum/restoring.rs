@@ -29,7 +29,9 @@ pub(super) async fn restore(
     }
     let names = lost.iter().map(|index| renewals[*index].name.clone()).collect();
     // Without an answer the next renewal tries again.
-    for (index, state) in lost.iter().zip(inspect_all(voters, names).await.unwrap_or_default()) {
+    for (index, state) in
+        lost.iter().zip(inspect_all(voters, names, None).await.unwrap_or_default())
+    {
         let renewal = &renewals[*index];
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };
         let proposal = Proposal { claim, ballot: renewal.token, waiter: None, restores: true };

@@ -53,7 +53,7 @@ impl QuorumBackend {
         let mut incomplete = Vec::new();
         for page in names.chunks(PAGE) {
             let names: Arc<[LockName]> = page.into();
-            let mut round = ask_all(&self.voters, &names);
+            let mut round = ask_all(&self.voters, &names, Some(1));
             let answers = round.all().await;
             if !have_answered(answers) {
                 return None;

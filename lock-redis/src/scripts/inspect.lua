@@ -1,4 +1,4 @@
--- KEYS: (lock, waiters)…   ARGV: '1' to leave out free locks, else nothing
+-- KEYS: (lock, waiters)…   ARGV: '1' to leave out the keys that have no token counter, else nothing
 -- -> now, and for each lock {value or nil, ms left or -1, number of waiters, type of a key that is no lock or '', each
 -- number of permits that these waiters count}; nil if it is left out
 local now, states = server_time(), {}
@@ -24,9 +24,10 @@ local function count_waiters(lock, waiters)
 end
 
 for i = 1, #KEYS, 2 do
-  local value, found = read(KEYS[i])
   local state = false
-  if value or found or not ARGV[1] then
+  -- The request does not name the counter, which lies in the same slot.
+  if not ARGV[1] or redis.pcall('EXISTS', '{' .. KEYS[i] .. '}:fence') ~= 0 then
+    local value, found = read(KEYS[i])
     local waiters, counted = count_waiters(KEYS[i], KEYS[i + 1])
     state = { value, redis.call('PTTL', KEYS[i]), waiters, found or '', counted }
   end

@@ -1,6 +1,5 @@
 //! Requests to the servers: commands, and scripts that the servers learn.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +12,7 @@ use crate::protocol::error::{
     still_moving,
 };
 use crate::protocol::keys::{self, Keys};
-use crate::protocol::listing::{cut_short, held_names};
+use crate::protocol::listing::{cut_short, names_of};
 use crate::protocol::message::Message;
 use crate::protocol::reply::read;
 use crate::scripts::{Form, NO_KEYS, Program};
@@ -35,25 +34,18 @@ impl Topology {
         self.nodes().into_iter().next().ok_or_else(none)
     }
 
-    /// Returns the names of the held locks that start with `prefix`, sorted, and the errors of the servers that did not
-    /// tell all of theirs. Stops after `time` with an error that says so. A name has a counter and a key: most counters
-    /// are of free locks, and most keys may be of others.
-    pub(crate) async fn held_names(
+    /// Returns the names that start with `prefix` of all locks that may be held, sorted, and the errors of the servers
+    /// that did not tell all of theirs. A key of another application may look like a lock. Stops after `time` with an
+    /// error that says so.
+    pub(crate) async fn names_within(
         &self,
         prefix: &str,
         time: Duration,
     ) -> (Vec<LockName>, Vec<BackendError>) {
-        let (nodes, complete) = (self.nodes(), self.check_complete());
-        let (counters, locks) = (keys::counters(prefix), keys::locks(prefix));
-        let both = |node| join(keys_at(node, &counters, time), keys_at(node, &locks, time));
-        let (mut counters, mut locks, mut missing) = (Vec::new(), HashSet::new(), Vec::new());
-        for (counted, taken) in join_all(nodes.iter().map(|node| both(node))).await {
-            counters.extend(counted.0);
-            locks.extend(taken.0);
-            missing.extend(counted.1.or(taken.1));
-        }
-        missing.extend(complete.err());
-        (held_names(&counters, &locks), missing)
+        let (nodes, complete, glob) = (self.nodes(), self.check_complete(), keys::locks(prefix));
+        let found = join_all(nodes.iter().map(|node| keys_at(node, &glob, time))).await;
+        let (keys, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        (names_of(&keys.concat()), missing.into_iter().flatten().chain(complete.err()).collect())
     }
 
     /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,
