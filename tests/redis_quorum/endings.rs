@@ -200,3 +200,20 @@ async fn c29_an_eviction_ends_foreign_holds() {
     assert!(ended.len() == 1 && ended[0].owner.is_none(), "{ended:?}");
     assert!(!set.held(&name).contains(&true));
 }
+
+/// A user with rights on the keys of a lock, and on nothing else, writes among its waiters. A release publishes only to
+/// channels of clients, since the releasing client may have more rights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c32_an_entry_of_a_stranger_among_the_waiters_is_not_acted_on() {
+    let set = Set::three().await;
+    let (client, name) = (set.client().await, fresh_name());
+    let mut others = set.servers[0].session();
+    others.call(&["SUBSCRIBE", "orders"]);
+    let guard = held(&client, &name).await;
+    let entry = "0123456789abcdef0123456789abcdef:orders";
+    set.servers[0].cli(&["ZADD", &format!("{{{name}}}:waiting"), "1", entry]);
+    released(guard).await;
+    set.servers[0].cli(&["PUBLISH", "orders", "the first message"]);
+    let told = others.receive().expect("a message");
+    assert_eq!(told.array()[2].text(), "the first message");
+}

@@ -51,7 +51,7 @@ local function wake(waiting, next)
   redis.call('DEL', next)
   local head = redis.call('ZPOPMIN', waiting)[1]
   while head do
-    local owner, channel = string.match(head, '^(%x+):(.*)$')
+    local owner, channel = string.match(head, '^(%x+):(leasehold%-%x+)$')
     if owner and redis.call('PUBLISH', channel, owner) > 0 then
       redis.call('SET', next, owner, 'PX', '@woken_ms@')
       return
