@@ -6,6 +6,7 @@ mod access;
 mod bounds;
 mod cluster;
 mod companions;
+mod crowds;
 mod doctor;
 mod failover;
 mod faults;

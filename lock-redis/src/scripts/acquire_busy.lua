@@ -44,3 +44,15 @@ end
 local holder, holder_label = string.match(value or '', '^(%x+):%d+:%d+:(.*)$')
 if holder and #holder == 32 and holder ~= me then return busy(redis.call('PTTL', lock), holder_label) end
 
+-- Behind a living first waiter, which looks at the holds for itself: hundreds of holds are not read for each waiter. The
+-- end of the last hold is told.
+local permits = string.match(value or '', '^%*(%d*)\n')
+if permits and (redis.call('ZRANK', queue, me) or 0) > 0 then
+  local first_ttl, first_kind, _, first_label = wish(redis.call('ZRANGE', queue, '0', '0')[1], now)
+  if first_ttl then
+    local label = string.match(value, '^[^\n]*\n[^\n:]*:[^\n:]*:[^\n:]*:[^\n:]*:[^\n:]*:([^\n]*)')
+    local first_permits = string.match(first_kind or '', '%d+') or '0'
+    return busy(redis.call('PTTL', lock), label or '', { permits == '' and '0' or permits, first_permits, first_label or '' })
+  end
+end
+

@@ -2,6 +2,7 @@
 -- of a script that fails midway. The counter is written next, and the lock key last.
 local COUNTER_MS = '@counter_ms@' -- lifetime of a token counter after the last grant
 local MAX_TOKEN = @max_token@
+local MOST_LOOKS, LOOKS_OF_A_GRANT = 10000, 9
 
 -- Returns the live holds of a value in the order of their grants, with the mark of their kind: '' if it is
 -- exclusive, nil if there is no hold. The value of a foreign client counts as exclusive, with no hold in the
@@ -36,19 +37,28 @@ local function holds_now(now)
   return found and { mark = '' } or holds_in(value, now)
 end
 
+local function take_slots(holds, slots)
+  for number in string.gmatch(slots, '%d+') do holds.taken[tonumber(number)] = true end
+  while holds.taken[holds.lowest] do holds.lowest = holds.lowest + 1 end
+end
+
 -- C33, C36: returns the slots for a hold of that kind beside the present holds: the lowest free ones, as in
 -- "0,2"; '' if the kind has no slots, nil if the claim must wait.
 local function fits(holds, kind)
   if kind == '' then return not holds.mark and '' or nil end
   local mark, count = string.match(kind, '^(%*%d*)/?(%d*)$')
   if holds.mark and holds.mark ~= mark then return nil end
-  local taken, free, slot = {}, {}, 0
-  for _, hold in ipairs(holds) do
-    for number in string.gmatch(hold.slots, '%d+') do taken[tonumber(number)] = true end
-  end
   count = tonumber(count) or 0
+  if count == 0 then return '' end
+  -- The taken slots stay with the holds, since a release may let in a thousand claims. All slots below `lowest` are
+  -- taken.
+  if not holds.taken then
+    holds.taken, holds.lowest = {}, 0
+    for _, hold in ipairs(holds) do take_slots(holds, hold.slots) end
+  end
+  local free, slot = {}, holds.lowest
   while #free < count and slot < tonumber(string.sub(mark, 2)) do
-    if not taken[slot] then free[#free + 1] = slot end
+    if not holds.taken[slot] then free[#free + 1] = slot end
     slot = slot + 1
   end
   return #free == count and table.concat(free, ',') or nil
@@ -82,6 +92,7 @@ local function add(holds, kind, owner, token, ttl_ms, slots, label, now)
   local since = math.floor(now / 1000)
   holds.mark, holds.changed = string.match(kind, '^%*?%d*'), true
   holds.counted = true
+  if holds.taken then take_slots(holds, slots) end
   -- C45: the hold keeps the time of its grant.
   holds[#holds + 1] = { owner = owner, token = token, expires = since + ttl_ms, since = integer(since),
     slots = slots, label = label }
@@ -92,7 +103,7 @@ local function remove(holds, owner)
   for i, hold in ipairs(holds) do
     if hold.owner == owner then
       table.remove(holds, i)
-      holds.changed = true
+      holds.changed, holds.taken = true, nil
       if not holds[1] then holds.mark = nil end
       return 1
     end
@@ -122,9 +133,12 @@ end
 
 -- C27, C34: lets in the first waiters that fit beside the holds and each other, and notifies each of them. Stops
 -- at the first waiter that must wait, and at `me`, the claim that sent this request. Returns true if nobody waits
--- before `me`; else false, and the kind and the label of that waiter, if they are known.
+-- before `me`; else false, and the kind and the label of that waiter, if they are known. Other clients of the server
+-- wait meanwhile, so one call looks at some thousands of waiters at most; those behind them get in by their polls.
 local function serve(holds, now, me)
-  while holds.mark ~= '' do
+  local looks = MOST_LOOKS
+  while holds.mark ~= '' and looks > 0 do
+    looks = looks - 1
     local owner = redis.call('ZRANGE', queue, '0', '0')[1]
     if not owner or owner == me then return true end
     local ttl_ms, kind, channel, label = wish(owner, now)
@@ -135,6 +149,7 @@ local function serve(holds, now, me)
     local token = next_token(now)
     leave_queue(owner)
     if slots then
+      looks = looks - LOOKS_OF_A_GRANT
       remember_token(token, now)
       -- P2: the time of the grant is its token, which is never below that time.
       local message = owner .. ':' .. token .. ':' .. ttl_ms .. ':' .. token
