@@ -72,9 +72,6 @@ pub(crate) enum Command {
     /// Examine the server for dangers to locks
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Measure locks on the server at hand
-    #[command(after_help = BENCH_EXAMPLES)]
-    Bench(Bench),
     /// Print the script that prepares a store, for teams with their own migrations
     #[cfg(feature = "postgres")]
     #[command(after_help = SCHEMA_EXAMPLES)]
@@ -274,13 +271,6 @@ pub(crate) struct Doctor {
     /// Exit with 1 if anything endangers locks
     #[arg(long)]
     pub(crate) strict: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Bench {
-    /// Time for which each figure is measured
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3600))]
-    pub(crate) seconds: u64,
 }
 
 #[cfg(feature = "postgres")]

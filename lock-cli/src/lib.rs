@@ -16,7 +16,6 @@
 //! `docs/cli.md` of the repository describes the command.
 
 mod args;
-mod bench;
 mod completions;
 mod doctor;
 mod elect;
@@ -105,7 +104,6 @@ async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
         Command::Watch(args) => watch::run(args, &store()?).await,
         Command::Release(args) => release::run(args, &store()?).await,
         Command::Doctor(args) => doctor::run(args, &store()?).await,
-        Command::Bench(args) => bench::run(args, &store()?).await,
         #[cfg(feature = "postgres")]
         Command::Schema(args) => schema::run(args),
         Command::Completions(args) => completions::run(args, connector),

@@ -113,10 +113,10 @@ mod tests {
 
     /// Words of the command line.
     const WORDS: &[&str] = &[
-        "run", "hold", "elect", "leader", "inspect", "ps", "watch", "release", "doctor", "bench",
-        "schema", "man", "completions", "a", "--", "--url", "--wait", "10s", "--limit", "3",
-        "--take", "--shared", "--json", "--force", "--owner", "1a2b3c4d", "-n", "-v", "--ttl",
-        "--label", "--once", "--at-least", "--json-lines", "postgres",
+        "run", "hold", "elect", "leader", "inspect", "ps", "watch", "release", "doctor", "schema",
+        "man", "completions", "a", "--", "--url", "--wait", "10s", "--limit", "3", "--take",
+        "--shared", "--json", "--force", "--owner", "1a2b3c4d", "-n", "-v", "--ttl", "--label",
+        "--once", "--at-least", "--json-lines", "postgres",
     ];
 
     /// Any words are a command, or are refused without the password of a URL among them.

@@ -78,14 +78,6 @@ impl<'a> StoreUrl<'a> {
         Ok(connector.connect_with(&self.url, options).await?)
     }
 
-    /// Connects for a measurement; memory is as good as any store.
-    pub(crate) async fn connect_to_measure(&self) -> Result<LockClient, Failure> {
-        match self.url.starts_with("memory:") {
-            true => Ok(self.connector.connect(&self.url).await?),
-            false => self.connect().await,
-        }
-    }
-
     /// Warns if no URL was given, for a command whose purpose is to run on one of several hosts.
     pub(crate) fn warn_if_local(&self) {
         if self.is_default {

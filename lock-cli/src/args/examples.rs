@@ -162,13 +162,6 @@ Examples:
   leasehold doctor --strict && ./deploy        exit 1 if anything endangers locks
   leasehold doctor backup                      and check one lock for obstacles";
 
-pub(super) const BENCH_EXAMPLES: &str = "\
-Example:
-  leasehold --url redis://10.0.0.5 bench --seconds 5
-
-The floor is one round trip: looking at a lock. The locks have names that begin with
-`leasehold-bench`, and only one bench runs at a time.";
-
 #[cfg(feature = "postgres")]
 pub(super) const SCHEMA_EXAMPLES: &str = "\
 Example:

@@ -45,7 +45,6 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
         (&["inspect", "--url", "ftp://x", "a"], "no backend is called `ftp`"),
         (&["release", "a"], "--force"),
         (&["release", "--force", "--owner", "web-3", "a"], "8 hex digits"),
-        (&["bench", "--seconds", "0"], "--seconds"),
         (&["completions", "tcsh"], "possible values"),
         (&["man", "rum"], "no subcommand"),
         (&[], "Usage:"),
@@ -120,8 +119,7 @@ async fn help_teaches() {
         compare("", "help", &help.stdout);
     }
     compare("", "help-run", &shell.run(&["run", "--help"]).await.stdout);
-    let subcommands = ["inspect", "ps", "watch", "release", "doctor", "bench"];
-    for subcommand in subcommands {
+    for subcommand in ["inspect", "ps", "watch", "release", "doctor"] {
         let help = shell.run(&[subcommand, "--help"]).await;
         assert_eq!((help.code, &*help.stderr), (0, ""), "{subcommand}");
         assert!(help.stdout.contains("Example"), "{subcommand}");
@@ -186,8 +184,6 @@ async fn locks_that_nobody_else_sees_are_refused() {
         let files = std::fs::read_dir(shell.file("")).expect("the folder").count();
         assert_eq!(files, 0, "{url}: something was made");
     }
-    let measured = Shell::with_url("memory:x").run(&["bench", "--seconds", "1"]).await;
-    assert_eq!(measured.code, 0, "{}", measured.stderr);
 }
 
 #[tokio::test]

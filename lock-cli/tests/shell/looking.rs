@@ -40,7 +40,6 @@ pub(crate) async fn the_commands_print<S: Store>(store: &S) {
         "run",
         vec![refused, late, typed(&shell, &["run", "c", "--", "no-such-program"]).await],
     );
-    compare("bench", vec![typed(&shell, &["bench", "--seconds", "1"]).await]);
     for held in [&mut a, &mut b] {
         held.send(Signal::TERM);
         held.ended().await;

@@ -173,7 +173,6 @@ async fn c14_an_absent_server_is_unavailable() {
         &["watch", "a"],
         &["release", "--force", "a"],
         &["doctor"],
-        &["bench"],
     ] {
         let Output { code, stdout, stderr } = shell.run(args).await;
         assert_eq!((code, &*stdout), (69, ""), "{args:?}: {stderr}");

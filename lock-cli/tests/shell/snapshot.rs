@@ -60,8 +60,6 @@ pub(crate) fn compare(store: &str, name: &str, printed: &str) {
         (r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", "[time]"),
         (r"as Redis [\d.]+", "as Redis [version]"),
         (r"127\.0\.0\.1:\d+", "[address]"),
-        // The columns of the bench.
-        (r"(?m)^(\D{24}) +\d+ +\d+ +\d+ +\d+ +\d+\.\d\d$", "$1 [figures]"),
     ] {
         settings.add_filter(volatile, shown);
     }
