@@ -14,7 +14,7 @@ use crate::connector::Connector;
 /// | `file:DIRECTORY` | of the processes of this machine; with `?filesystem=local` on a file system that is not known to be local | |
 /// | `etcd://[user:password@]host[:port][,host[:port]…][/root]` | of an etcd cluster | `etcd` |
 /// | `etcds://…` | the same, by TLS | `etcd-tls` |
-/// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database; with `?ends_with=connection` a hold also ends with its client's connection | `postgres` |
+/// | `postgres://[user[:password]@]host[:port][/database]` | of a Postgres database | `postgres` |
 /// | `redis://[user:password@]host[:port][/database]` | of a Redis server | `redis` |
 /// | `rediss://…` | the same, by TLS | `redis-rustls` or `redis-native-tls` |
 /// | `redis-cluster://[user:password@]host[:port][,host[:port]…]` | of a Redis Cluster; by TLS `rediss-cluster://` | `redis-cluster` |

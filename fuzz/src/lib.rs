@@ -83,7 +83,7 @@ const SECRET: &str = "s3cr3t";
 const OF_URLS: &[&str] = &[
     "a", "b.example", ":", "@", "/", "?", "#", "&", "=", ",", "%", "%2F", "%ff", "[", "]", "[::1]",
     "6379", "65536", "db", "protocol=resp3", "user", "pass=", "prefix=x", "0", ".", "..", "-",
-    "locks", "sslmode", "ends_with=connection", "//", "://", "\\", "'", "\"", "+", "\u{202e}",
+    "locks", "sslmode", "lock_table=t", "//", "://", "\\", "'", "\"", "+", "\u{202e}",
 ];
 
 /// Returns a URL with a secret, and its surroundings. The four sources are for the middle of the secret, the

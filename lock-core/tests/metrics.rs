@@ -69,7 +69,7 @@ async fn each_counter_is_there_before_its_first_count() {
     let read = counts.read();
     for counter in [
         "leasehold_losses_total memory stock expired",
-        "leasehold_losses_total memory stock disconnected",
+        "leasehold_losses_total memory stock evicted",
         "leasehold_acquisitions_total memory stock error",
         "leasehold_acquisitions_total memory stock no_answer",
         "leasehold_releases_total memory stock failed",

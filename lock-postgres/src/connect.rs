@@ -10,8 +10,7 @@ impl PostgresOptions {
     ///
     /// # Errors
     /// - [`LockError::Config`] if the URL or a name cannot be used. The error does not repeat the URL, which may
-    ///   hold a password. Also for a pooler that gives each transaction another session, if holds are to [end
-    ///   with the connection](Self::ends_with_connection).
+    ///   hold a password.
     /// - [`LockError::Backend`] if the server cannot be reached, refuses the client or does not answer; if the
     ///   schema is missing and cannot be made (the text says how to make it); or if other transactions keep the
     ///   client from making it: it gives up within 10 s, and names the step that waited.

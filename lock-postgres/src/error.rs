@@ -11,7 +11,6 @@ pub(crate) const BACKEND: &str = "postgres";
 const CLOCK: &str = "LH002";
 pub(crate) const STALE: &str = "LH003";
 pub(crate) const NOT_OURS: &str = "LH004";
-const SESSION_GONE: &str = "LH005";
 
 /// Text for a server that takes no writes.
 pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby, or default_transaction_read_only is on for \
@@ -102,7 +101,7 @@ fn classify_answer(error: Error) -> BackendError {
     let (outcome, context) = (Outcome::NotApplied, meaning(&code));
     match &*code {
         "26000" | "42P05" | "2D000" | "40001" | "40P01" | "55P03" | "57014" | "25006" | "0A000"
-        | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" | SESSION_GONE => {
+        | "25P04" | "57P01" | "57P02" | "57P03" | "57P05" => {
             BackendError::transient(BACKEND, outcome, context, source(error))
         }
         _ if code.starts_with("53") => {
@@ -120,7 +119,6 @@ fn meaning(code: &str) -> &'static str {
     match code {
         CLOCK => "the server's clock cannot be trusted: set it right",
         STALE => "the token is stale",
-        SESSION_GONE => "the client's session is not on this server",
         "25006" => READ_ONLY,
         // A standby refuses even to read the unlogged tables. No other feature that the requests need is missing
         // on a server that could make the schema.

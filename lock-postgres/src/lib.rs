@@ -58,15 +58,6 @@
 //!   that one changes it, and `capabilities()` says so. Waiters then keep their places in the queue, and poll
 //!   every 100 ms.
 //!
-//! # Holds that end with the connection
-//! [`PostgresOptions::ends_with_connection`] ends holds when their client is gone, or at their TTL. The client
-//! keeps one session for all its holds, with an advisory lock. The key of that lock stands beside each hold. A
-//! request that finds a lock held checks that the holder's session still has its advisory lock. If not, the hold
-//! ends 3 s later. The client gives its holds up when the connection ends, or is silent for 2.5 s: so nobody is
-//! let in beside a holder whose session was only terminated or cut. A server refuses grants and extensions for a
-//! session that it does not have. A client that attaches and extends another client's lease ends it with its own
-//! connection from then on.
-//!
 //! # What Postgres does not promise
 //! Expiry goes by the server's wall clock: a step forward ends leases early, a step back keeps them longer. A
 //! failover to an asynchronous standby, or a restore of a backup, can lose a hold. A second holder can then be

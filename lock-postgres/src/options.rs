@@ -36,7 +36,6 @@ pub struct PostgresOptions {
     owner: Option<String>,
     pub(crate) connections: usize,
     pub(crate) clock: ClockLimit,
-    ends: Ends,
 }
 
 #[derive(Clone)]
@@ -45,21 +44,12 @@ enum Target {
     Settings(Arc<PgConnectOptions>),
 }
 
-/// Events that end a hold that nobody releases.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ends {
-    ByTtl,
-    /// The TTL, or the end of the client's connection if that is earlier.
-    WithConnection,
-}
-
 impl PostgresOptions {
     /// Creates options for the server at `url`, of the form
     /// `postgres://[user[:password]@]host[:port][/database][?parameter=value&…]`.
     ///
     /// The URL may have the driver's parameters (`sslmode`, `sslrootcert`, `host=/directory/of/a/socket`, …) and
-    /// four of our own: `lock_schema`, `lock_table`, `lock_owner` and `ends_with=connection`
-    /// ([`ends_with_connection`](Self::ends_with_connection)). Two parameters of libpq are accepted and change
+    /// three of our own: `lock_schema`, `lock_table` and `lock_owner`. Two parameters of libpq are accepted and change
     /// nothing: `channel_binding` as `prefer` or `disable`, and `target_session_attrs` as `any`, `read-write` or
     /// `primary`. Any other parameter is refused, and so are several hosts. Sessions are called `leasehold`
     /// unless `application_name` is given; `leasehold::connect` also takes `prefix`.
@@ -83,7 +73,6 @@ impl PostgresOptions {
             owner: None,
             connections: CONNECTIONS,
             clock: ClockLimit::ADay,
-            ends: Ends::ByTtl,
         }
     }
 
@@ -113,23 +102,8 @@ impl PostgresOptions {
     /// demand, and closed after a minute without use. With two or more, one is left to renewals. One more is open
     /// while a request waits for a lock. Attempts at one lock use at most a quarter of the connections (at
     /// least one), so that a lock whose row is jammed leaves the others for other locks.
-    /// [`ends_with_connection`](Self::ends_with_connection) keeps one more.
     pub fn max_connections(self, at_most: usize) -> Self {
         Self { connections: at_most.max(1), ..self }
-    }
-
-    /// Ends holds with the client's connection, or at their TTL if that is sooner. By default only the TTL ends a
-    /// hold that nobody releases.
-    ///
-    /// The client keeps one session of the server for all its holds. If a holder dies, its locks are free 3 s
-    /// after a request for them sees that the session is gone; a waiter sees it within a second. The client gives
-    /// its holds up as [`Disconnected`](lock_core::LostReason::Disconnected) when the session ends, or was silent
-    /// for 2.5 s. A client that is stopped keeps its session: the TTL ends its holds.
-    ///
-    /// The client needs its own session: behind a pooler that gives each transaction another session, connecting
-    /// is refused. The session lives on the runtime that called `connect`, and ends with it.
-    pub fn ends_with_connection(self) -> Self {
-        Self { ends: Ends::WithConnection, ..self }
     }
 
     /// Grants locks even if the server's clock is more than a day ahead of the client's. The tokens of such a
@@ -150,7 +124,7 @@ impl PostgresOptions {
     /// Reads the URL and checks the names.
     pub(crate) fn read(&self) -> Result<Settings, LockError> {
         let (mut schema, mut table) = (self.schema.clone(), self.table.clone());
-        let (mut owner, mut ends) = (self.owner.clone(), self.ends);
+        let mut owner = self.owner.clone();
         let server = match &self.target {
             Target::Settings(settings) => (**settings).clone(),
             Target::Url(url) => {
@@ -163,7 +137,6 @@ impl PostgresOptions {
                         return Err(unusable(reason));
                     }
                 }
-                ends = parameters.take("ends_with").map_or(Ok(ends), |text| parse_ends(&text))?;
                 // C49: the driver ignores unknown parameters.
                 parameters.refuse_unless(is_known_to_the_driver)?;
                 if names_several_hosts(parameters.base()) {
@@ -188,7 +161,7 @@ impl PostgresOptions {
             None => server,
         };
         // Poolers do not know the parameter that the driver would set.
-        Ok(Settings { server: server.extra_float_digits(None), names, ends })
+        Ok(Settings { server: server.extra_float_digits(None), names })
     }
 }
 
@@ -234,20 +207,12 @@ const DRIVER_PARAMETERS: &str = "sslmode ssl-mode sslrootcert ssl-root-cert ssl-
 pub(crate) struct Settings {
     pub(crate) server: PgConnectOptions,
     pub(crate) names: TableNames,
-    pub(crate) ends: Ends,
 }
 
 /// Returns true if the driver reads a parameter of this name.
 fn is_known_to_the_driver(key: &str) -> bool {
     let is_setting = key.starts_with("options[") && key.ends_with(']');
     is_setting || DRIVER_PARAMETERS.split(' ').any(|known| known == key)
-}
-
-fn parse_ends(text: &str) -> Result<Ends, LockError> {
-    match text {
-        "connection" => Ok(Ends::WithConnection),
-        _ => Err(unusable("`ends_with` is `connection`, or is left out")),
-    }
 }
 
 fn unusable(reason: &str) -> LockError {
@@ -269,9 +234,8 @@ mod tests {
 
     #[test]
     fn our_parameters_are_taken_out_of_the_url() {
-        let url = "postgres://u:p@h:1/d?ends_with=connection&sslmode=disable&lock_table=t%5f2";
+        let url = "postgres://u:p@h:1/d?sslmode=disable&lock_table=t%5f2";
         let read = PostgresOptions::new(url).read().expect("a good URL");
-        assert_eq!(read.ends, Ends::WithConnection);
         assert_eq!(read.names, TableNames::new("leasehold", "t_2").expect("good names"));
         assert_eq!((read.server.get_host(), read.server.get_port()), ("h", 1));
     }
@@ -286,7 +250,6 @@ mod tests {
     fn c32_a_bad_url_is_refused_without_being_repeated() {
         for bad in [
             "postgres://u:secret@h:port/d",
-            "postgres://u:secret@h/d?ends_with=secret",
             "postgres://u:secret@h/d?lock_colour=secret",
             "postgres://u:secret@h/d?sslmod=secret",
             "postgres://u:p@h/d#secret",

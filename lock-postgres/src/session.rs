@@ -1,7 +1,7 @@
 //! A session of the server that is read all the time, so that its end is seen at once.
 //!
-//! The driver reads a connection only while it waits for an answer, except for connections that listen for
-//! notifications. So these sessions listen, even if they expect no notification.
+//! The driver reads a connection only while it waits for an answer, except for a connection that listens for
+//! notifications.
 
 use sqlx::Error;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};

@@ -86,7 +86,7 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
         guard.release().await.expect("an answer");
     }
     for bad in [
-        "?lock_table=A", "?lock_schema=%22", "?ends_with=both", "?lock_mode=advisory", "?lock_x=1",
+        "?lock_table=A", "?lock_schema=%22", "?lock_mode=advisory", "?lock_x=1",
         // The table's name would be that of a companion of another set of locks.
         "?lock_table=locks_queue",
     ] {
@@ -99,8 +99,7 @@ async fn schemas_and_tables_keep_name_spaces_apart() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c49_parameters_that_the_driver_passes_over_are_refused() {
     let url = shared().await.url();
-    let good =
-        "?sslmode=disable&application_name=shop&options[lock_timeout]=5s&ends_with=connection";
+    let good = "?sslmode=disable&application_name=shop&options[lock_timeout]=5s";
     works(&client(&format!("{url}{good}&prefix=shop:")).await).await;
     for (bad, named) in [
         ("?sslmod=secret", "`sslmod`"),

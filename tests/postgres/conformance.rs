@@ -69,32 +69,3 @@ mod pooled {
 
     conformance_tests!(Pooled::shared().await; protocol);
 }
-
-/// Rows of a table, and holds that also end with their client's connection.
-mod ends {
-    use std::sync::Arc;
-
-    use leasehold::core::backend::async_trait;
-    use leasehold::{DistributedLock, LockName};
-    use lock_testkit::PostgresServer;
-    use lock_testkit::conformance::Harness;
-    use lock_testkit::conformance_tests;
-
-    use crate::support::connected;
-
-    struct Ends(&'static PostgresServer);
-
-    #[async_trait]
-    impl Harness for Ends {
-        async fn connect(&self) -> Arc<dyn DistributedLock> {
-            connected(&format!("{}?ends_with=connection", self.0.url())).await
-        }
-
-        async fn evict(&self, name: &LockName) {
-            let sql = "UPDATE leasehold.locks_grants SET owner = NULL WHERE name = ";
-            self.0.psql(&format!("{sql}'{name}'"));
-        }
-    }
-
-    conformance_tests!(Ends(crate::server::shared().await); protocol);
-}

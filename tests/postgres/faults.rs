@@ -159,7 +159,7 @@ async fn c28_a_waiter_whose_session_was_cut_is_passed_over_and_keeps_its_place()
         server.psql(&format!("SELECT {what} FROM {call}"))
     };
     let queued_at = |n, listener: &str| {
-        let rest = format!(", 60000, '', NULL, 0, true, {listener}, NULL, 9007199254740991");
+        let rest = format!(", 60000, '', NULL, 0, true, {listener}, 9007199254740991");
         call("acquire", n, &rest)
     };
     let limit = ", 9007199254740991";

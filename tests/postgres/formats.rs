@@ -83,9 +83,9 @@ async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
         ("DROP FUNCTION leasehold.locks_v1_forget_unused", "locks_v1_forget_unused"),
         ("ALTER FUNCTION leasehold.locks_v1_extend SET lock_timeout = '1min'", "locks_v1_extend"),
         (
-            "CREATE OR REPLACE FUNCTION leasehold.locks_v1_refuse_if_gone(my_session bigint) RETURNS void \
+            "CREATE OR REPLACE FUNCTION leasehold.locks_v1_durably() RETURNS void \
              LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS 'BEGIN END'",
-            "locks_v1_refuse_if_gone",
+            "locks_v1_durably",
         ),
     ] {
         server.psql(change);

@@ -171,7 +171,7 @@ async fn c38_an_eviction_that_comes_too_late_ends_nobody_else() {
     for call in [
         format!("release('{name}', '{}', 9223372036854775807)", lease.owner().expose()),
         format!(
-            "acquire('{name}', '{}', 60000, '', NULL, 0, false, NULL, NULL, 9223372036854775807)",
+            "acquire('{name}', '{}', 60000, '', NULL, 0, false, NULL, 9223372036854775807)",
             next.expose()
         ),
     ] {

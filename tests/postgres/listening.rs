@@ -70,19 +70,35 @@ async fn r1_a_listen_without_an_answer_is_not_sent_again_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_the_server_asks_each_session_for_a_sign_of_life() {
     let server = PostgresServer::start().await;
-    let holder = client(&format!("{}?ends_with=connection", server.url())).await;
+    let holder = client(&server.url()).await;
     let waiter = client(&server.url()).await;
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;
-    // A session for requests each, one that listens, and one with which holds end.
+    // A session for requests each, and one that listens.
     eventually("each session has a timer of seconds", LIMIT, async || {
         let timers = keep_alive_timers(server.port());
-        timers.len() >= 4 && timers.iter().all(|timer| timer.is_some_and(|left| left <= 500))
+        timers.len() >= 3 && timers.iter().all(|timer| timer.is_some_and(|left| left <= 500))
     })
     .await;
     released(guard).await;
     released(served(waiting).await).await;
+}
+
+/// A client waits outside the server: no statement of an application waits for it, and the log has no line of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c30_a_waiter_delays_no_statement_of_the_application() {
+    let settings = ["log_lock_waits=on", "deadlock_timeout=100ms"];
+    let server = PostgresServer::start_with(&settings).await;
+    let (holder, waiter, name) =
+        (client(&server.url()).await, client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    server.psql("CREATE TABLE stock (item int)");
+    server.psql("CREATE INDEX CONCURRENTLY ON stock (item)");
+    released(guard).await;
+    released(served(waiting).await).await;
+    assert!(!server.log().contains("on advisory lock"), "{}", server.log());
 }
 
 /// Returns the time to the next sign of life of each connection at the server's side, in hundredths of a second.

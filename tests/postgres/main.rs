@@ -6,7 +6,6 @@ mod access;
 mod answers;
 mod conformance;
 mod doctor;
-mod ends;
 mod faults;
 mod fence;
 mod formats;
@@ -32,13 +31,3 @@ mod synchronous;
 mod together;
 mod tokens;
 mod transactions;
-
-use lock_testkit::child;
-
-#[test]
-fn child_role() {
-    child::run(async |role| match role.as_str() {
-        "holder that ends with its connection" => ends::hold().await,
-        other => panic!("no such role: {other}"),
-    });
-}

@@ -35,7 +35,6 @@ async fn c17_no_request_reads_a_whole_table() {
     server.psql(FILL);
     server.psql("SELECT pg_stat_reset()");
     use_all(&server.url()).await;
-    use_all(&format!("{}?ends_with=connection", server.url())).await;
     use_the_rest(&server, &lock).await;
     for _ in 0..2 {
         server.psql("SELECT leasehold.locks_v1_forget_unused()");

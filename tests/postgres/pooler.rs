@@ -1,7 +1,7 @@
 //! Poolers that other applications share, and whose sessions do not belong to us.
 
 use leasehold::LockClient;
-use leasehold::postgres::PostgresOptions;
+use leasehold::core::Wakeup;
 use lock_testkit::{PgBouncer, PostgresServer};
 use sqlx::{Connection, Executor, PgConnection, Row};
 
@@ -67,9 +67,13 @@ async fn c30_the_sessions_of_a_round_robin_pool_stay_as_they_are() {
         application.0.execute("SELECT 1").await.expect("the other session");
         open.rollback().await.expect("rolled back");
         for _ in 0..3 {
-            use_all(&client(&pooler.url()).await).await;
-            let refused = PostgresOptions::new(pooler.url()).ends_with_connection().connect().await;
-            assert!(refused.is_err(), "{settings:?}: taken for a direct connection");
+            let client = client(&pooler.url()).await;
+            let wakeup = client.capabilities().wakeup;
+            assert!(
+                matches!(wakeup, Wakeup::Poll(_)),
+                "{settings:?}: taken for a direct connection"
+            );
+            use_all(&client).await;
             assert_eq!(application.leaks().await, [] as [String; 0], "{settings:?}");
         }
     }

@@ -22,24 +22,22 @@ async fn holder(observer: &LockClient, name: &str) -> Holder {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c45_since_is_the_servers_time_of_the_grant() {
     let server = shared().await;
-    for parameters in ["", "?ends_with=connection"] {
-        let url = server.url() + parameters;
-        let (holding, observer, name) = (client(&url).await, client(&url).await, fresh_name());
-        let before = now(server);
-        let guard = held(&holding, &name).await;
-        let after = now(server);
-        let seen = holder(&observer, &name).await;
-        let since = seen.since.expect("the server tells");
-        assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
-        // An extension is not a grant.
-        guard.extend(MINUTE * 2).await.expect("still held");
-        assert_eq!(holder(&observer, &name).await.since, Some(since));
-        let listed = observer.admin().list(&name, 10).await.expect("a listing");
-        assert_eq!(listed[0].holder().and_then(|holder| holder.since), Some(since));
-        let evicted =
-            observer.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
-        assert_eq!(evicted.since, Some(since));
-    }
+    let url = server.url();
+    let (holding, observer, name) = (client(&url).await, client(&url).await, fresh_name());
+    let before = now(server);
+    let guard = held(&holding, &name).await;
+    let after = now(server);
+    let seen = holder(&observer, &name).await;
+    let since = seen.since.expect("the server tells");
+    assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
+    // An extension is not a grant.
+    guard.extend(MINUTE * 2).await.expect("still held");
+    assert_eq!(holder(&observer, &name).await.since, Some(since));
+    let listed = observer.admin().list(&name, 10).await.expect("a listing");
+    assert_eq!(listed[0].holder().and_then(|holder| holder.since), Some(since));
+    let evicted =
+        observer.admin().evict(&name).await.expect("an answer").pop().expect("it was held");
+    assert_eq!(evicted.since, Some(since));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

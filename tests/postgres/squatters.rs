@@ -144,9 +144,9 @@ const CHANGES: [(&str, &str); 17] = [
     ("mallory", "ALTER FUNCTION leasehold.locks_format OWNER TO mallory"),
     (
         "mallory",
-        "CREATE FUNCTION leasehold.locks_v1_hand_over(text, leasehold.locks_grants, text, text, bigint) RETURNS bigint \
+        "CREATE FUNCTION leasehold.locks_v1_hand_over(text, leasehold.locks_grants, text, bigint) RETURNS bigint \
          LANGUAGE sql AS 'SELECT mine.rise()'; \
-         ALTER FUNCTION leasehold.locks_v1_hand_over(text, leasehold.locks_grants, text, text, bigint) OWNER TO mallory",
+         ALTER FUNCTION leasehold.locks_v1_hand_over(text, leasehold.locks_grants, text, bigint) OWNER TO mallory",
     ),
     ("locks_v1_acquire", "ALTER FUNCTION leasehold.locks_v1_acquire SECURITY INVOKER"),
     (
@@ -252,7 +252,7 @@ async fn c32_locks_in_public_of_the_owner_of_the_database() {
     }
     run(
         &theirs,
-        "CREATE FUNCTION public.locks_v1_refuse_if_gone(text) RETURNS bigint LANGUAGE sql AS 'SELECT mine.rise()'",
+        "CREATE FUNCTION public.locks_v1_durably(text) RETURNS bigint LANGUAGE sql AS 'SELECT mine.rise()'",
     )
     .await;
     let text = refusal(&url).await;

@@ -99,7 +99,7 @@ fn call(server: &PostgresServer, function: &str) -> String {
 }
 
 fn acquire(name: &str, owner: OwnerId, queues: bool) -> String {
-    format!("acquire('{name}','{}',60000,'',NULL,0,{queues},NULL,NULL,{LIMIT})", owner.expose())
+    format!("acquire('{name}','{}',60000,'',NULL,0,{queues},NULL,{LIMIT})", owner.expose())
 }
 
 /// Returns a call that acquires these locks, each for one of the owners.
@@ -107,7 +107,7 @@ fn acquire_together(names: &[&str], owners: &[OwnerId]) -> String {
     let (count, owners) = (names.len(), exposed(owners));
     format!(
         "acquire_together('{{{}}}', '{owners}', array_fill(60000::bigint, ARRAY[{count}]), \
-         array_fill(''::text, ARRAY[{count}]), NULL, 0, false, NULL, {LIMIT})",
+         array_fill(''::text, ARRAY[{count}]), NULL, 0, false, {LIMIT})",
         names.join(",")
     )
 }
@@ -274,7 +274,7 @@ async fn c22_a_waiter_that_several_locks_let_in_is_on_disk() {
     server.psql(&format!(
         "UPDATE leasehold.locks_grants SET expires_at = now() - interval '1s' WHERE name = '{name}'"
     ));
-    let several = acquire_together(&[&name], &[late]).replace("0, false, NULL", "0, true, NULL");
+    let several = acquire_together(&[&name], &[late]).replace("0, false", "0, true");
     let answer = server.psql(&format!(
         "BEGIN; SELECT FROM leasehold.locks_v1_{several}; \
          SELECT owner || ' ' || current_setting('synchronous_commit') \

@@ -30,7 +30,7 @@ const RELEASES: &str = "leasehold_releases_total";
 
 const OUTCOMES: [&str; 7] =
     ["acquired", "busy", "timeout", "no_answer", "cancelled", "closed", "error"];
-const REASONS: [&str; 4] = ["expired", "max_hold", "evicted", "disconnected"];
+const REASONS: [&str; 3] = ["expired", "max_hold", "evicted"];
 const ENDS: [&str; 3] = ["released", "not_held", "failed"];
 
 #[derive(Debug)]

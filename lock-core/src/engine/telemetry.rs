@@ -283,10 +283,7 @@ impl Drop for AcquisitionReport {
 /// Returns true if a hold was taken from its holder.
 pub(super) fn is_loss(reason: LostReason) -> bool {
     match reason {
-        LostReason::Expired
-        | LostReason::MaxHold
-        | LostReason::Evicted
-        | LostReason::Disconnected => true,
+        LostReason::Expired | LostReason::MaxHold | LostReason::Evicted => true,
         LostReason::Released | LostReason::Shutdown | LostReason::Forked => false,
     }
 }
@@ -297,7 +294,6 @@ fn label_of(reason: LostReason) -> &'static str {
         LostReason::Expired => "expired",
         LostReason::MaxHold => "max_hold",
         LostReason::Evicted => "evicted",
-        LostReason::Disconnected => "disconnected",
         LostReason::Released => "released",
         LostReason::Shutdown => "shutdown",
         LostReason::Forked => "forked",

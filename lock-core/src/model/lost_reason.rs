@@ -12,8 +12,6 @@ pub enum LostReason {
     MaxHold,
     /// The server answered that the hold is not ours any more.
     Evicted,
-    /// The connection that is the lock was closed.
-    Disconnected,
     /// The holder released, detached or dropped the hold.
     Released,
     /// The client was shut down.
@@ -28,7 +26,6 @@ impl fmt::Display for LostReason {
             Self::Expired => "its deadline passed without a confirmed renewal",
             Self::MaxHold => "its `max_hold` ended",
             Self::Evicted => "the server says that the hold has ended",
-            Self::Disconnected => "the connection that held it was closed",
             Self::Released => "its holder gave it up",
             Self::Shutdown => "its client was shut down",
             Self::Forked => {

@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use lock_core::backend::{UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED};
 
-use crate::table::SESSION_GRACE;
-
 pub(crate) use self::found::{Found, RUN_THE_SCRIPT};
 pub(crate) use self::names::TableNames;
 
@@ -41,7 +39,7 @@ const CHECK: &str = include_str!("check.sql");
 
 /// Parts of the script, in order: a function stands after the objects that it uses. The format comes last, so
 /// that its presence shows that all parts exist. Others may make objects while the script runs.
-const PARTS: [&str; 22] = [
+const PARTS: [&str; 21] = [
     include_str!("begin.sql"),
     CHECK,
     include_str!("later.sql"),
@@ -52,7 +50,6 @@ const PARTS: [&str; 22] = [
     include_str!("common.sql"),
     include_str!("fence.sql"),
     include_str!("table/grant.sql"),
-    include_str!("table/sessions.sql"),
     include_str!("table/holders.sql"),
     include_str!("table/hand_over.sql"),
     include_str!("table/extend.sql"),
@@ -82,7 +79,6 @@ pub(crate) fn migration(names: &TableNames) -> [String; 2] {
         .replace("@format@", &FORMAT.to_string())
         .replace("@waiter_liveness_ms@", &millis(WAITER_LIVENESS))
         .replace("@unclaimed_grant_ttl_ms@", &millis(UNCLAIMED_GRANT_TTL))
-        .replace("@session_grace_ms@", &millis(SESSION_GRACE))
         .replace("@withdrawal_remembered_ms@", &millis(WITHDRAWAL_REMEMBERED));
     [BEGIN.to_owned(), rest + "\nCOMMIT;\n"]
 }
@@ -132,7 +128,7 @@ mod tests {
         let digest = crate::sql::key(digests.join(" ").as_bytes());
         assert_eq!(
             (FORMAT, digest),
-            (1, 8_938_562_478_425_302_014),
+            (1, -4_191_075_019_545_717_521),
             "the routines of format {FORMAT} have changed"
         );
     }

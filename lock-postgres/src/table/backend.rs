@@ -8,21 +8,20 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Batches, Claim, Extension, LossWatch, Notifications, RecordsRuns,
-    Release, Renewal, ReservesTokens, WaiterHandle,
+    AcquiresSeveral, Attempt, Batches, Claim, Extension, Notifications, RecordsRuns, Release,
+    Renewal, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, Kind, Kinds, Lease, LockAdmin, LockError,
-    LockName, Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
+    BackendError, Capabilities, DistributedLock, Kind, Kinds, LockAdmin, LockError, LockName,
+    Order, OwnerId, Renewals, TokenDurability, Ttl, Wakeup,
 };
 use sqlx::postgres::PgRow;
 
 use super::answers;
 use super::listener::Listener;
-use super::presence::{Presence, Session};
-use crate::error::{BACKEND, not_connected};
+use crate::error::BACKEND;
 use crate::fence::PostgresFence;
-use crate::options::{Ends, PostgresOptions};
+use crate::options::PostgresOptions;
 use crate::reply;
 use crate::server::Server;
 use crate::sql::Call;
@@ -40,16 +39,13 @@ const POLL: Duration = Duration::from_millis(100);
 ///
 /// A held lock needs no connection of its own, works through a transaction pooler, and survives a crash of the
 /// server. Clones share a few connections for requests. Once one of them waits, they also share a session that
-/// listens for pushed grants. A hold ends by its TTL, or also [with the client's
-/// connection](PostgresOptions::ends_with_connection). The documentation of the crate has the guarantees.
+/// listens for pushed grants. The documentation of the crate has the guarantees.
 #[derive(Clone)]
 pub struct PostgresBackend {
     server: Server,
     /// Tells waiters of their grants; `None` behind a pooler.
     push: Option<Arc<Notifications<Listener>>>,
-    /// Session with which holds end, if they end with the client's connection.
-    presence: Option<Arc<Presence>>,
-    acquires: Arc<Batches<(Claim, Option<i64>), Attempt>>,
+    acquires: Arc<Batches<Claim, Attempt>>,
     releases: Arc<Batches<(LockName, OwnerId), Release>>,
 }
 
@@ -69,18 +65,10 @@ impl PostgresBackend {
     pub(crate) async fn with_options(options: &PostgresOptions) -> Result<Self, LockError> {
         let settings = options.read()?;
         let server = Server::connect(options, &settings).await?;
-        let presence = match settings.ends {
-            Ends::ByTtl => None,
-            Ends::WithConnection if !server.is_direct() => return Err(shared_session()),
-            Ends::WithConnection => {
-                let presence = Presence::open(server.connections.options().clone()).await;
-                Some(Arc::new(presence.map_err(not_connected)?))
-            }
-        };
         let listens = || Arc::new(Notifications::new(Listener::new(server.clone())));
         let push = server.is_direct().then(listens);
         let (acquires, releases) = Default::default();
-        Ok(Self { server, push, presence, acquires, releases })
+        Ok(Self { server, push, acquires, releases })
     }
 
     /// Makes the tables and functions, or the missing ones. [`connect`](Self::connect) does so by itself; call
@@ -101,41 +89,16 @@ impl PostgresBackend {
         PostgresFence::new(self.server.clone(), resource.into())
     }
 
-    /// Returns the session with which these holds will end, if holds end with one.
-    async fn bind(
-        &self,
-        holds: impl Iterator<Item = (OwnerId, Ttl)>,
-    ) -> Result<Option<Arc<Session>>, BackendError> {
-        let Some(presence) = &self.presence else { return Ok(None) };
-        let session = presence.session().await?;
-        holds.for_each(|(owner, ttl)| session.bind(owner, ttl));
-        Ok(Some(session))
-    }
-
-    /// Succeeds if the session of the request is still open: only then its answer counts.
-    fn confirm(&self, session: Option<&Arc<Session>>) -> Result<(), BackendError> {
-        match (&self.presence, session) {
-            (Some(presence), Some(session)) => presence.confirm(session),
-            _ => Ok(()),
-        }
-    }
-
-    fn forget(&self, owner: OwnerId) {
-        self.presence.iter().for_each(|presence| presence.forget(owner));
-    }
-
     /// Tries once. A claim that queues is notified of its turn on the channel `listener`, if there is one.
     async fn try_once(
         &self,
         claim: &Claim,
-        session: Option<i64>,
         queues: bool,
         listener: Option<i64>,
     ) -> Result<Attempt, BackendError> {
         let call = self.server.call("acquire").text(claim.name.as_str()).owner(claim.owner);
         let call = of_kind(call.number(millis(claim.ttl)).text(claim.label.as_str()), claim.kind);
-        let call = call.flag(queues).optional(listener).optional(session);
-        let call = call.number(self.server.clock_limit());
+        let call = call.flag(queues).optional(listener).number(self.server.clock_limit());
         let rows = self.server.connections.attempt(&claim.name, &call).await;
         let row = reply::only(
             rows.map_err(|error| self.server.failed(error))?,
@@ -166,16 +129,12 @@ impl PostgresBackend {
         &self,
         renewals: &[Renewal],
     ) -> Result<Vec<Result<Extension, BackendError>>, BackendError> {
-        // An attached lease of another client ends with this client's connection from now on.
-        let holds = renewals.iter().map(|renewal| (renewal.owner, renewal.ttl));
-        let session = self.bind(holds).await?;
         let call = self.server.call("extend");
         let call = call.texts(renewals.iter().map(|renewal| renewal.name.as_str()));
         let call = call.owners(renewals.iter().map(|renewal| renewal.owner));
         let tokens = renewals.iter().map(|renewal| renewal.token.get());
         let call = call.numbers(tokens.map(|token| i64::try_from(token).unwrap_or(i64::MAX)));
         let call = call.numbers(renewals.iter().map(|renewal| millis(renewal.ttl)));
-        let call = call.optional(session.map(|session| session.key));
         let answers: String = reply::get(&self.server.renew(&call).await?, 0, "renewals")?;
         Ok(answers::extensions(renewals, &answers))
     }
@@ -184,15 +143,14 @@ impl PostgresBackend {
     async fn try_alone(
         &self,
         claim: &Claim,
-        session: Option<i64>,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
         let (Some(waiter), Some(push)) = (waiter, &self.push) else {
-            return self.try_once(claim, session, waiter.is_some(), None).await;
+            return self.try_once(claim, waiter.is_some(), None).await;
         };
         match push.register(claim.owner, waiter) {
-            None => self.try_before_listening(claim, session, waiter, push).await,
-            channel => self.try_once(claim, session, true, channel).await,
+            None => self.try_before_listening(claim, waiter, push).await,
+            channel => self.try_once(claim, true, channel).await,
         }
     }
 
@@ -200,17 +158,16 @@ impl PostgresBackend {
     async fn try_before_listening(
         &self,
         claim: &Claim,
-        session: Option<i64>,
         waiter: &WaiterHandle,
         push: &Notifications<Listener>,
     ) -> Result<Attempt, BackendError> {
-        let attempt = self.try_once(claim, session, false, None).await?;
+        let attempt = self.try_once(claim, false, None).await?;
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
         // C28: listens first and queues after, since a grant made in between would be missed. A waiter whose
         // session cannot be opened in time polls.
         push.open().await?;
         let channel = push.register(claim.owner, waiter);
-        self.try_once(claim, session, true, channel).await
+        self.try_once(claim, true, channel).await
     }
 }
 
@@ -225,17 +182,8 @@ impl DistributedLock for PostgresBackend {
             Renewals::Batched,
             TokenDurability::CounterAndClock,
             Duration::from_millis(1),
-            match self.presence {
-                None => {
-                    "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
-                     still grow unless the new server's clock is behind"
-                }
-                Some(_) => {
-                    "a crash of the server or a failover ends all holds; a failover to a standby that lacks \
-                     the last commits can grant a lock twice, and so can one that leaves the server before it \
-                     running; tokens still grow unless the new server's clock is behind"
-                }
-            },
+            "a failover to a standby that lacks the last commits can grant a lock twice; tokens \
+             still grow unless the new server's clock is behind",
         )
         .with_kinds(Kinds::Permits)
     }
@@ -245,22 +193,18 @@ impl DistributedLock for PostgresBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let session = self.bind(std::iter::once((claim.owner, claim.ttl))).await?;
-        let key = session.as_ref().map(|session| session.key);
-        let alone = self.try_alone(claim, key, waiter);
+        let alone = self.try_alone(claim, waiter);
         let attempt = match claim.kind {
             Kind::Exclusive => {
                 let server = self.server.clone();
                 let together = |claims| acquire_together(server, claims).boxed();
-                let own = || (claim.clone(), key);
-                self.acquires.ask(claim.name.as_str(), own, alone, together).await?
+                self.acquires.ask(claim.name.as_str(), || claim.clone(), alone, together).await?
             }
             _ => alone.await?,
         };
         if let (Attempt::Granted(_), Some(_), Some(push)) = (&attempt, waiter, &self.push) {
             push.unregister(claim.owner);
         }
-        self.confirm(session.as_ref())?;
         Ok(attempt)
     }
 
@@ -277,7 +221,6 @@ impl DistributedLock for PostgresBackend {
         let together = |holds| release_together(server, holds).boxed();
         let released =
             self.releases.ask(name.as_str(), || (name.clone(), owner), alone, together).await?;
-        self.forget(owner);
         self.server.forget_now_and_then().await;
         Ok(released)
     }
@@ -295,13 +238,8 @@ impl DistributedLock for PostgresBackend {
         let call = self.server.call("withdraw").text(name.as_str());
         let call = call.owners(owners.iter().copied());
         self.server.rows(&call.number(self.server.clock_limit())).await?;
-        owners.iter().for_each(|owner| self.forget(*owner));
         self.server.forget_now_and_then().await;
         Ok(())
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        Some(Box::pin(self.presence.as_ref()?.watch(lease.owner())))
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -312,9 +250,8 @@ impl DistributedLock for PostgresBackend {
         Some(self)
     }
 
-    /// C41: a run keeps others out even after its process died; a hold that ends with a connection does not.
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
-        self.presence.is_none().then_some(self as &dyn RecordsRuns)
+        Some(self)
     }
 
     fn several(&self) -> Option<&dyn AcquiresSeveral> {
@@ -322,18 +259,12 @@ impl DistributedLock for PostgresBackend {
     }
 }
 
-/// Requests an exclusive hold of several locks, each for another caller, with the key of the caller's session.
+/// Requests an exclusive hold of several locks, each for another caller.
 async fn acquire_together(
     server: Server,
-    claims: Vec<(Claim, Option<i64>)>,
+    claims: Vec<Claim>,
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
-    let (claims, keys): (Vec<_>, Vec<_>) = claims.into_iter().unzip();
-    let session = keys.first().copied().flatten();
-    if keys.iter().any(|key| *key != session) {
-        // P2: a hold ends with the session that its caller watches. Each caller asks alone.
-        return Ok(claims.iter().map(|_| None).collect());
-    }
-    let call = call_for_all(&server, &claims, Kind::Exclusive, InOrder(false), session);
+    let call = call_for_all(&server, &claims, Kind::Exclusive, InOrder(false));
     answers::granted_together(&claims, &server.rows(&call).await?)
 }
 
@@ -341,20 +272,13 @@ async fn acquire_together(
 struct InOrder(bool);
 
 /// Creates a call that takes many locks, all of one kind.
-fn call_for_all(
-    server: &Server,
-    claims: &[Claim],
-    kind: Kind,
-    in_order: InOrder,
-    session: Option<i64>,
-) -> Call {
+fn call_for_all(server: &Server, claims: &[Claim], kind: Kind, in_order: InOrder) -> Call {
     let call = server.call("acquire_together");
     let call = call.texts(claims.iter().map(|claim| claim.name.as_str()));
     let call = call.owners(claims.iter().map(|claim| claim.owner));
     let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
     let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
-    let call = of_kind(call, kind).flag(in_order.0);
-    call.optional(session).number(server.clock_limit())
+    of_kind(call, kind).flag(in_order.0).number(server.clock_limit())
 }
 
 /// Adds the number of permits of the lock, null for an exclusive hold, and the number of wanted permits.
@@ -376,14 +300,6 @@ async fn release_together(
     let call = server.call("release_together").texts(holds.iter().map(|(name, _)| name.as_str()));
     let call = call.owners(holds.iter().map(|(_, owner)| *owner));
     answers::released_together(&holds, &server.rows(&call).await?)
-}
-
-fn shared_session() -> LockError {
-    LockError::Config {
-        message: "holds cannot end with the connection here: a pooler gives each transaction another session; \
-                  leave `ends_with` out, or connect to the primary directly"
-            .to_owned(),
-    }
 }
 
 /// Converts a TTL for the server.

@@ -3,7 +3,5 @@
 mod answers;
 mod backend;
 mod listener;
-mod presence;
 
 pub use self::backend::PostgresBackend;
-pub(crate) use self::presence::SESSION_GRACE;

@@ -5,7 +5,7 @@
 -- `first_label`, unless this is `me`.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
-    queues boolean, my_listener bigint, my_session bigint, clock_limit bigint,
+    queues boolean, my_listener bigint, clock_limit bigint,
     OUT token bigint, OUT now_us bigint, OUT left_us bigint, OUT holder text, OUT ahead bigint,
     OUT slots bigint[], OUT counted bigint, OUT first_counts bigint, OUT first_label text
 )
@@ -20,17 +20,16 @@ DECLARE
     is_blocked boolean := false;
     my_place bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     IF queues THEN
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-        IF held.owner <> me AND held.expires_at > clock_timestamp() AND held.session IS NULL
+        IF held.owner <> me AND held.expires_at > clock_timestamp()
             AND (my_permits IS NULL OR held.permits IS NULL)
         THEN
             -- Another owner holds the lock until its TTL. A claim that has a place does not need the row of the
             -- lock.
             UPDATE "@schema@"."@table@_queue" q
-                SET seen_at = clock_timestamp(), listener = my_listener, session = my_session
+                SET seen_at = clock_timestamp(), listener = my_listener
                 WHERE q.owner = me AND q.place > held.served RETURNING q.place INTO my_place;
         END IF;
     END IF;
@@ -45,7 +44,7 @@ BEGIN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
                 SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
-                    owner = me, label = my_label, session = my_session,
+                    owner = me, label = my_label,
                     expires_at = clock_timestamp() + ttl_ms * interval '1 millisecond'
                 WHERE g.name = lock_name AND g.token = (
                     SELECT t.token FROM "@schema@"."@table@_grants" t
@@ -70,9 +69,6 @@ BEGIN
         END IF;
         SELECT * INTO held FROM "@schema@"."@table@_grants" g
             WHERE g.name = lock_name ORDER BY g.token DESC LIMIT 1;
-        IF held.owner <> me AND held.session IS NOT NULL THEN
-            held.expires_at := "@schema@"."@table@_v1_end_of"(lock_name, held);
-        END IF;
         IF held.owner IS NOT NULL AND (held.owner = me OR held.expires_at <= clock_timestamp()) THEN
             -- Locks the row of the grant too, to wait for an extension in progress.
             SELECT * INTO held FROM "@schema@"."@table@_grants" g
@@ -84,7 +80,7 @@ BEGIN
             SELECT h.token, h.slots INTO token, slots FROM "@schema@"."@table@_holds" h
                 WHERE h.name = lock_name AND h.owner = me;
             IF "@schema@"."@table@_v1_extend"(
-                ARRAY[lock_name], ARRAY[me], ARRAY[token], ARRAY[ttl_ms], my_session) = '1'
+                ARRAY[lock_name], ARRAY[me], ARRAY[token], ARRAY[ttl_ms]) = '1'
             THEN
                 RETURN;
             END IF;
@@ -103,7 +99,7 @@ BEGIN
                 WHERE q.name = lock_name AND q.place > coalesce(held.served, 0))
         THEN
             SELECT * INTO turn FROM "@schema@"."@table@_v1_hand_over"(
-                lock_name, held, me, my_session, clock_limit);
+                lock_name, held, me, clock_limit);
             held := turn.last;
             is_blocked := turn.is_blocked;
             first_counts := turn.blocker_counts;
@@ -127,8 +123,7 @@ BEGIN
                 WHEN held.owner IS NULL THEN '{}' END;
             IF slots IS NOT NULL THEN
                 held := "@schema@"."@table@_v1_grant_to"(
-                    lock_name, held, me, ttl_ms, my_label, my_permits, slots, my_session,
-                    clock_limit);
+                    lock_name, held, me, ttl_ms, my_label, my_permits, slots, clock_limit);
                 token := held.token;
                 RETURN;
             END IF;
@@ -140,12 +135,11 @@ BEGIN
                 PERFORM set_config('synchronous_commit', 'off', true);
             END IF;
             INSERT INTO "@schema@"."@table@_queue" AS q
-                (owner, name, ttl_ms, label, listener, session, seen_at, permits, taken)
-                VALUES (me, lock_name, ttl_ms, my_label, my_listener, my_session,
+                (owner, name, ttl_ms, label, listener, seen_at, permits, taken)
+                VALUES (me, lock_name, ttl_ms, my_label, my_listener,
                     clock_timestamp(), my_permits, wanted)
                 ON CONFLICT (owner) DO UPDATE
-                SET seen_at = excluded.seen_at, listener = excluded.listener,
-                    session = excluded.session
+                SET seen_at = excluded.seen_at, listener = excluded.listener
                 RETURNING q.place INTO my_place;
         END IF;
     END IF;

@@ -1,8 +1,7 @@
--- Returns for each hold 1 if it now lasts the given TTL, or 0 if it is over. Never shortens a hold. With
--- `my_session` the hold ends with this client's connection from now on. A single hold waits for its row. Among several
--- a hold whose row somebody else has locked is left out, as 2, so that the others do not end with it.
+-- Returns for each hold 1 if it now lasts the given TTL, or 0 if it is over. Never shortens a hold. A single hold waits for
+-- its row. Among several a hold whose row somebody else has locked is left out, as 2, so that the others do not end with it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
-    names text[], owners uuid[], tokens bigint[], ttls_ms bigint[], my_session bigint
+    names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
@@ -12,7 +11,6 @@ DECLARE
     ours bigint[];
     i bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     PERFORM "@schema@"."@table@_v1_durably"();
     IF cardinality(names) > 1 THEN
         ours := ARRAY(SELECT a.n FROM unnest(names, tokens, owners)
@@ -32,8 +30,7 @@ BEGIN
         END IF;
         UPDATE "@schema@"."@table@_grants" g
             SET expires_at = greatest(
-                g.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
-                session = my_session
+                g.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond')
             WHERE g.name = names[i] AND g.token = tokens[i] AND g.owner = owners[i]
                 AND g.expires_at > clock_timestamp();
         IF NOT FOUND THEN
@@ -47,15 +44,9 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            -- A claim looks for ended sessions only if the row of the lock names one.
-            UPDATE "@schema@"."@table@_grants" g SET session = my_session
-                WHERE g.name = names[i] AND g.session IS NULL AND my_session IS NOT NULL
-                    AND EXISTS (SELECT FROM "@schema@"."@table@_holders" h
-                        WHERE h.owner = owners[i] AND h.name = names[i] AND h.token = tokens[i]);
             UPDATE "@schema@"."@table@_holders" h
                 SET expires_at = greatest(
-                    h.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond'),
-                    session = my_session
+                    h.expires_at, clock_timestamp() + ttls_ms[i] * interval '1 millisecond')
                 WHERE h.owner = owners[i] AND h.name = names[i] AND h.token = tokens[i]
                     AND h.expires_at > clock_timestamp();
         END IF;

@@ -44,13 +44,13 @@ BEGIN
     UPDATE "@schema@"."@table@_grants" g
         SET token = granted, reserved = 0, owner = last.owner, label = last.label,
             served = last.served, expires_at = last.expires_at, permits = last.permits,
-            oldest = last.oldest, session = last.session
+            oldest = last.oldest
         WHERE g.name = lock_name AND g.token = last.token;
     IF NOT FOUND THEN
         INSERT INTO "@schema@"."@table@_grants"
-            (name, token, owner, label, expires_at, permits, oldest, session)
+            (name, token, owner, label, expires_at, permits, oldest)
             VALUES (lock_name, granted, last.owner, last.label, last.expires_at, last.permits,
-                last.oldest, last.session);
+                last.oldest);
     END IF;
     RETURN granted;
 END
@@ -60,7 +60,7 @@ $$;
 -- the present holders, if any (C33).
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_grant_to"(
     lock_name text, INOUT last "@schema@"."@table@_grants", new_owner uuid, ttl_ms bigint,
-    new_label text, new_permits bigint, new_slots bigint[], new_session bigint, clock_limit bigint
+    new_label text, new_permits bigint, new_slots bigint[], clock_limit bigint
 )
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
@@ -75,16 +75,14 @@ BEGIN
         last.oldest := coalesce(last.token + last.reserved, 0) + 1;
         last.label := new_label;
         last.expires_at := until;
-        last.session := new_session;
     END IF;
     last.expires_at := least(last.expires_at, until);
-    last.session := coalesce(last.session, new_session);
     last.token := "@schema@"."@table@_v1_grant"(lock_name, last, clock_limit);
     last.reserved := 0;
     IF new_permits IS NOT NULL THEN
         INSERT INTO "@schema@"."@table@_holders"
-            (owner, name, token, slots, label, expires_at, session)
-            VALUES (new_owner, lock_name, last.token, new_slots, new_label, until, new_session);
+            (owner, name, token, slots, label, expires_at)
+            VALUES (new_owner, lock_name, last.token, new_slots, new_label, until);
     END IF;
 END
 $$;

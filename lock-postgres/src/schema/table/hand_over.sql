@@ -21,8 +21,7 @@ $$;
 -- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
 -- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
-    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, my_session bigint,
-    clock_limit bigint,
+    lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
     OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[],
     OUT blocker_counts bigint, OUT blocker_label text
 )
@@ -36,7 +35,6 @@ DECLARE
     is_alive boolean;
     slots bigint[];
     ttl_ms bigint;
-    new_session bigint;
 BEGIN
     is_blocked := false;
     IF last.permits IS NULL THEN
@@ -74,11 +72,8 @@ BEGIN
         winners := winners || waiter.owner;
         ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;
-        -- P2: the caller may have another session now than when it queued.
-        new_session := CASE WHEN waiter.owner IS DISTINCT FROM me
-            THEN waiter.session ELSE my_session END;
         last := "@schema@"."@table@_v1_grant_to"(
-            lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots, new_session,
+            lock_name, last, waiter.owner, ttl_ms, waiter.label, waiter.permits, slots,
             clock_limit);
         IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL THEN
             channels := channels || ('leasehold_' || to_hex(waiter.listener));

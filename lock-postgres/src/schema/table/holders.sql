@@ -17,13 +17,12 @@ BEGIN
     IF last.oldest IS NULL THEN
         last.owner := NULL;
         last.permits := NULL;
-        last.session := NULL;
         last.label := '';
         last.expires_at := '-infinity';
     END IF;
     UPDATE "@schema@"."@table@_grants" g
         SET owner = last.owner, permits = last.permits, oldest = last.oldest, label = last.label,
-            session = last.session, expires_at = last.expires_at
+            expires_at = last.expires_at
         WHERE g.name = lock_name AND g.token = last.token;
 END
 $$;

@@ -50,7 +50,7 @@ BEGIN
     THEN
         SELECT * INTO turn
             FROM "@schema@"."@table@_v1_hand_over"(
-                lock_name, held, NULL::uuid, NULL::bigint, clock_limit);
+                lock_name, held, NULL::uuid, clock_limit);
         IF turn.winners IS NOT NULL THEN
             channels := turn.channels;
             messages := turn.messages;

@@ -25,9 +25,6 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_grants" (
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- The lowest token of the holders in the table below.
     oldest bigint,
-    -- Key of the advisory lock of the holder's session, if the hold ends with its connection; of one of the
-    -- sessions if there are several holders. Null if only the TTL ends the hold.
-    session bigint,
     PRIMARY KEY (name, token)
 ) WITH (fillfactor = 50);
 
@@ -40,8 +37,6 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_holders" (
     slots bigint[] NOT NULL,
     label text NOT NULL,
     expires_at timestamptz NOT NULL,
-    -- See the table of grants.
-    session bigint,
     UNIQUE (name, token)
 ) WITH (fillfactor = 50);
 
@@ -69,7 +64,6 @@ CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
     permits bigint CHECK (permits BETWEEN 0 AND 65535),
     -- Number of permits that the waiter asks for.
     taken bigint NOT NULL DEFAULT 0,
-    session bigint,
     UNIQUE (name, place, owner)
 ) WITH (fillfactor = 50);
 

@@ -15,7 +15,7 @@
 -- lock that is busy. It may also take a lock beside other holders, and finds its own holds.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
     names text[], owners uuid[], ttls_ms bigint[], labels text[], my_permits bigint, wanted bigint,
-    in_order boolean, my_session bigint, clock_limit bigint,
+    in_order boolean, clock_limit bigint,
     OUT part bigint, OUT token bigint, OUT now_us bigint, OUT slots bigint[]
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
@@ -33,7 +33,6 @@ DECLARE
     is_one_granted boolean := false;
     i bigint;
 BEGIN
-    PERFORM "@schema@"."@table@_v1_refuse_if_gone"(my_session);
     IF in_order THEN
         PERFORM set_config('lock_timeout', '1s', true);
     END IF;
@@ -54,12 +53,12 @@ BEGIN
             SELECT a.token, a.now_us, a.slots INTO token, now_us, slots
                 FROM "@schema@"."@table@_v1_acquire"(
                     names[i], owners[i], ttls_ms[i], labels[i], my_permits, wanted, false,
-                    NULL::bigint, my_session, clock_limit) a;
+                    NULL::bigint, clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
                 SET token = greatest(g.token + g.reserved + 1, now_us), reserved = 0,
-                    owner = owners[i], label = labels[i], session = my_session,
+                    owner = owners[i], label = labels[i],
                     expires_at = clock_timestamp() + ttls_ms[i] * interval '1 millisecond'
                 WHERE g.name = names[i] AND g.token = (
                     SELECT t.token FROM "@schema@"."@table@_grants" t

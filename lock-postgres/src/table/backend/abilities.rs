@@ -22,12 +22,8 @@ impl AcquiresSeveral for PostgresBackend {
         let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
         let count = claims.iter().take_while(|claim| claim.kind == kind).count();
         let claims = claims.get(..count).unwrap_or_default();
-        let session = self.bind(claims.iter().map(|claim| (claim.owner, claim.ttl))).await?;
-        let key = session.as_ref().map(|session| session.key);
-        let call = call_for_all(&self.server, claims, kind, InOrder(true), key);
-        let rows = self.server.rows(&call).await?;
-        self.confirm(session.as_ref())?;
-        answers::grants(claims, &rows)
+        let call = call_for_all(&self.server, claims, kind, InOrder(true));
+        answers::grants(claims, &self.server.rows(&call).await?)
     }
 }
 
