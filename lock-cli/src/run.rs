@@ -3,7 +3,6 @@
 mod giving_back;
 mod grace;
 mod group;
-mod job;
 mod once;
 mod orphans;
 mod signals;
@@ -17,16 +16,15 @@ use std::time::Duration;
 use leasehold::{
     ClientOptions, LockClient, LockError, LockGuard, LockName, LostReason, MultiGuard, Wait,
 };
-use rustix::process::Signal;
+use rustix::process::{Signal, getpid, kill_process};
 use tokio::time::timeout;
 
 pub(crate) use self::giving_back::{Unreleased, all as give_back};
 use self::grace::Grace;
 use self::group::Group;
-use self::job::Job;
 use self::once::Begun;
 pub(crate) use self::signals::Signals;
-use self::signals::is_ending;
+use self::signals::{Stops, is_ending};
 
 use crate::args;
 use crate::exit::{Exit, Failure};
@@ -170,7 +168,7 @@ pub(crate) async fn hold(
 struct Held<'a> {
     guard: MultiGuard,
     group: Group,
-    job: Job,
+    stops: Stops,
     signals: &'a mut Signals,
     grace: Grace,
     asked_to_end: bool,
@@ -183,12 +181,12 @@ impl<'a> Held<'a> {
         terms: &Terms<'_>,
         signals: &'a mut Signals,
     ) -> Result<Self, Failure> {
-        let job_signals = job::Signals::listen()?;
+        // First: a stop of this process alone would leave the command running, while nobody renews its lock.
+        let stops = Stops::listen()?;
         let group = Group::start(terms.command, terms.names, &guard)?;
-        signals.leave_to_its_waiter(group.id());
-        let job = Job::new(&group, job_signals);
+        signals.leave_to_its_waiter(group.command());
         let grace = Grace::new(terms.grace);
-        Ok(Self { guard, group, job, signals, grace, asked_to_end: false, is_killed: false })
+        Ok(Self { guard, group, stops, signals, grace, asked_to_end: false, is_killed: false })
     }
 
     async fn run(mut self, terms: &Terms<'_>) -> WorkOutcome {
@@ -235,12 +233,9 @@ impl<'a> Held<'a> {
                     let lost = interrupted && self.rest_ends(false).await;
                     return Ok((!lost).then_some(status));
                 }
-                () = self.grace.over(), if !self.is_killed => self.kill(),
-                signal = self.signals.next() => self.pass_on(signal),
-                event = self.job.next() => match event {
-                    job::Event::AskedToStop => self.group.send(Signal::TSTP),
-                    job::Event::Stopped(signal) => self.stopped(signal),
-                },
+                () = self.grace.over(), if !self.is_killed => self.kill().await,
+                signal = self.signals.next() => self.pass_on(signal).await,
+                () = self.stops.next() => self.stop(),
             }
         }
     }
@@ -253,29 +248,29 @@ impl<'a> Held<'a> {
             tokio::select! {
                 biased;
                 () = self.group.gone() => break,
-                () = self.grace.over() => self.kill(),
+                () = self.grace.over() => self.kill().await,
                 loss = self.guard.lost(), if !lost => {
                     self.lost(loss);
                     lost = true;
                 }
-                signal = self.signals.next() => self.pass_on(signal),
+                signal = self.signals.next() => self.pass_on(signal).await,
             }
         }
         lost
     }
 
     /// Passes a signal on to the group. The signal may end the grace.
-    fn pass_on(&mut self, signal: Signal) {
+    async fn pass_on(&mut self, signal: Signal) {
         self.asked_to_end |= is_ending(signal);
         if self.grace.is_ended_by(signal) {
-            return self.kill();
+            return self.kill().await;
         }
-        self.group.send(signal);
+        self.group.pass_on(signal);
     }
 
-    fn kill(&mut self) {
+    async fn kill(&mut self) {
         self.is_killed = true;
-        self.group.send(Signal::KILL);
+        self.group.kill().await;
     }
 
     /// Reports the loss at once, since the command may take its time.
@@ -285,14 +280,11 @@ impl<'a> Held<'a> {
         self.group.ask_to_end();
     }
 
-    /// Handles a stop of the command by the terminal. A command that continues has the lock.
-    fn stopped(&mut self, signal: Signal) {
-        if signal != Signal::TSTP && self.job.hand_over() {
-            return self.group.send(Signal::CONT);
-        }
-        self.job.suspend();
+    /// Stops the command and this process, until this process continues. A command that continues has the lock.
+    fn stop(&mut self) {
+        self.group.send(Signal::STOP);
+        let _ = kill_process(getpid(), Signal::STOP);
         if self.guard.is_held() {
-            self.job.resume();
             self.group.send(Signal::CONT);
         }
     }

@@ -1,4 +1,8 @@
-//! The command's processes: a separate group, so that signals reach all of them.
+//! The command's processes, which signals reach all.
+//!
+//! A command whose input is our terminal shares our process group, as a terminal gives input, Ctrl-C and Ctrl-Z to one group.
+//! Other processes may be in that group too, such as the rest of a pipeline, so the command's are signalled one by one. Every
+//! other command gets a group of its own, to which the system sends a signal at once.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,11 +14,14 @@ use leasehold::core::Slots;
 use leasehold::{LockName, MultiGuard};
 use rustix::io::Errno;
 use rustix::process::{
-    Pid, Signal, getpgid, kill_process, kill_process_group, test_kill_process_group,
+    Pid, Signal, WaitId, WaitIdOptions, getpgid, getpgrp, kill_process, kill_process_group,
+    test_kill_process_group, waitid,
 };
+use rustix::termios::tcgetpgrp;
 use tokio::process::Child;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use super::signals::is_ending;
 use super::{orphans, trampoline};
 use crate::exit::Failure;
 use crate::terminal;
@@ -22,12 +29,25 @@ use crate::terminal;
 /// Interval of looks for the rest of a group: the system does not report the end of grandchildren.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
+/// Interval of SIGKILLs to the rest of a shared group, which may start processes meanwhile.
+const KILL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Signals of a terminal, which sends them to the whole group in its foreground.
+const OF_TERMINALS: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::WINCH];
+
 /// The variable with the slots of a permit; a hold of another kind has none.
 const SLOT: &str = "LEASEHOLD_SLOT";
+
+/// Returns true if a command shares our group: its input is the terminal of our session.
+pub(super) fn is_shared() -> bool {
+    tcgetpgrp(io::stdin()).is_ok()
+}
 
 /// A command, with the processes that it left in its process group.
 pub(super) struct Group {
     child: Child,
+    command: Pid,
+    /// The process group of the command: its own, or ours.
     id: Pid,
     refusal_told: bool,
 }
@@ -39,22 +59,25 @@ impl Group {
         names: &[LockName],
         guard: &MultiGuard,
     ) -> Result<Self, Failure> {
-        let child = trampoline::command(command)
-            // The variables of an outer `leasehold` do not belong to this command.
-            .env_remove(SLOT)
-            .envs(known(names, guard))
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| Failure::system("cannot start a process", &error))?;
-        match child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-            Some(id) => Ok(Self { child, id, refusal_told: false }),
-            None => Err(Failure::system("cannot start a process", &io::Error::other("no id"))),
+        let failed = |error| Failure::system("cannot start a process", &error);
+        let mut start = trampoline::command(command);
+        // The variables of an outer `leasehold` do not belong to this command.
+        start.env_remove(SLOT).envs(known(names, guard)).kill_on_drop(true);
+        let is_shared = is_shared();
+        match is_shared {
+            true => orphans::adopt().map_err(failed)?,
+            false => _ = start.process_group(0),
         }
+        let child = start.spawn().map_err(failed)?;
+        let command = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
+        let command = command.ok_or_else(|| failed(io::Error::other("no id")))?;
+        let id = if is_shared { getpgrp() } else { command };
+        Ok(Self { child, command, id, refusal_told: false })
     }
 
-    pub(super) fn id(&self) -> Pid {
-        self.id
+    /// Returns the process of the command.
+    pub(super) fn command(&self) -> Pid {
+        self.command
     }
 
     /// Waits until the command itself has ended. Cancel safe.
@@ -65,20 +88,50 @@ impl Group {
     /// Sends a signal to all processes of the group, and to the command if it has left the group. No process may be
     /// left.
     pub(super) fn send(&mut self, signal: Signal) {
-        let to_group = kill_process_group(self.id, signal);
-        let to_command = if self.has_left() { kill_process(self.id, signal) } else { Ok(()) };
-        let refused = [to_group, to_command].contains(&Err(Errno::PERM));
-        if refused && !std::mem::replace(&mut self.refusal_told, true) {
+        let send = |process| kill_process(process, signal);
+        let mut sent = match self.shares_ours() {
+            true => orphans::descendants_in(self.id).into_iter().map(send).collect(),
+            false => vec![kill_process_group(self.id, signal)],
+        };
+        // The command may have left the group, and only Linux lists descendants.
+        if sent.is_empty() || self.has_left() {
+            sent.extend(self.child.id().map(|_| send(self.command)));
+        }
+        if sent.contains(&Err(Errno::PERM)) && !std::mem::replace(&mut self.refusal_told, true) {
             terminal::error(
                 "the command cannot be signalled: it runs as another user, and continues until it ends by itself",
             );
         }
     }
 
+    /// Sends a signal that came to us, unless the terminal has sent it to the command too.
+    pub(super) fn pass_on(&mut self, signal: Signal) {
+        let is_sent = self.shares_ours() && OF_TERMINALS.contains(&signal) && !self.has_left();
+        if !is_sent {
+            self.send(signal);
+        }
+        // A stopped process ends by no other signal; a terminal stops a command in another group that reads it.
+        if is_ending(signal) {
+            self.send(Signal::CONT);
+        }
+    }
+
+    /// Kills all processes of the group. Returns once none of a shared group is left. Cancel safe.
+    pub(super) async fn kill(&mut self) {
+        self.send(Signal::KILL);
+        while self.shares_ours() && timeout(KILL_INTERVAL, self.gone()).await.is_err() {
+            self.send(Signal::KILL);
+        }
+    }
+
+    fn shares_ours(&self) -> bool {
+        self.id != self.command
+    }
+
     /// Returns true if the command runs in another group than the one in which it was started.
     fn has_left(&self) -> bool {
         // The id of an ended command may belong to another process by now.
-        self.child.id().is_some() && getpgid(Some(self.id)).is_ok_and(|group| group != self.id)
+        self.child.id().is_some() && getpgid(Some(self.command)).is_ok_and(|group| group != self.id)
     }
 
     /// Asks the whole group to end.
@@ -91,9 +144,20 @@ impl Group {
     /// Waits until no process of the group is left. Cancel safe.
     pub(super) async fn gone(&mut self) {
         let _ = self.child.wait().await;
-        while test_kill_process_group(self.id) != Err(Errno::SRCH) {
+        while self.is_left() {
             orphans::reap(None);
             sleep(POLL_INTERVAL).await;
+        }
+    }
+
+    /// Returns true if a process of the group is left, after the command. In a shared group, such a process is our child.
+    fn is_left(&self) -> bool {
+        match self.shares_ours() {
+            true => {
+                let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+                waitid(WaitId::Pgid(Some(self.id)), any).err() != Some(Errno::CHILD)
+            }
+            false => test_kill_process_group(self.id) != Err(Errno::SRCH),
         }
     }
 }

@@ -1,7 +1,48 @@
-//! Orphans: the processes that a command left behind. They are our children if we are the first process of a
-//! container, or a subreaper.
+//! Processes that a command left behind: our children if we are the first process of a container, or a subreaper.
+
+use std::collections::BTreeMap;
+use std::iter::successors;
+use std::{fs, io, process};
 
 use rustix::process::Pid;
+
+/// Makes the orphans of our descendants our children, so that none is left unseen.
+#[cfg(target_os = "linux")]
+pub(super) fn adopt() -> io::Result<()> {
+    use rustix::process::{getpid, set_child_subreaper};
+
+    Ok(set_child_subreaper(Some(getpid()))?)
+}
+
+/// Does nothing: on other systems orphans are not seen.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn adopt() -> io::Result<()> {
+    Ok(())
+}
+
+/// Returns our descendants in a process group; where the system does not show them, none.
+pub(super) fn descendants_in(group: Pid) -> Vec<Pid> {
+    let (us, group) = (process::id(), group.as_raw_nonzero().get().unsigned_abs());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let processes = processes.filter_map(|entry| stat(&entry.file_name().into_string().ok()?));
+    let processes: BTreeMap<u32, [u32; 2]> = processes.collect();
+    let parent = |process: &u32| processes.get(process).map(|[parent, _]| *parent);
+    let members = processes.iter().filter(|(_, [_, of])| *of == group).map(|(id, _)| *id);
+    let ours = members.filter(|id| {
+        successors(parent(id), parent).take(processes.len()).any(|ancestor| ancestor == us)
+    });
+    ours.filter_map(|id| Pid::from_raw(id.try_into().ok()?)).collect()
+}
+
+/// Returns the id of a process, its parent and its group.
+fn stat(id: &str) -> Option<(u32, [u32; 2])> {
+    let id = id.parse().ok()?;
+    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // The program's name ends at the last parenthesis, and may have any character.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+    let mut next = || fields.next()?.parse().ok();
+    Some((id, [next()?, next()?]))
+}
 
 /// Reaps all children that have ended, so that none stays as a zombie. Leaves out `command`, since other code waits
 /// for its end.

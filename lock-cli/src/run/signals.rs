@@ -1,7 +1,7 @@
 //! The signals that are passed on to the command, and the signal of orphans.
 
 use std::fs;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::task::Poll;
 
 use futures_util::FutureExt;
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::task::yield_now;
 
-use super::orphans;
+use super::{group, orphans};
 use crate::exit::Failure;
 
 const PASSED_ON: [Signal; 7] = [
@@ -88,13 +88,31 @@ impl Signals {
     }
 }
 
+/// The requests to stop, for a command in a group of its own. A terminal stops a shared group by itself.
+pub(super) struct Stops(Option<Stream>);
+
+impl Stops {
+    pub(super) fn listen() -> Result<Self, Failure> {
+        let heard = (!group::is_shared()).then(|| stream(Signal::TSTP));
+        Ok(Self(heard.transpose()?))
+    }
+
+    /// Waits for the next request. Cancel safe.
+    pub(super) async fn next(&mut self) {
+        match &mut self.0 {
+            Some(stops) => _ = stops.recv().await,
+            None => pending().await,
+        }
+    }
+}
+
 /// Returns true if a signal asks to end.
 pub(super) fn is_ending(signal: Signal) -> bool {
     ENDING.contains(&signal)
 }
 
 /// Returns a stream of one signal.
-pub(super) fn stream(kind: Signal) -> Result<Stream, Failure> {
+fn stream(kind: Signal) -> Result<Stream, Failure> {
     signal(SignalKind::from_raw(kind.as_raw()))
         .map_err(|error| Failure::system("cannot listen for signals", &error))
 }

@@ -7,7 +7,7 @@ use lock_testkit::{eventually, is_running};
 use rustix::process::Signal;
 
 use crate::LIMIT;
-use crate::shell::Shell;
+use crate::shell::{Shell, send};
 use crate::store::{File, Redis, Store};
 
 /// A terminal with a shell in it. It has its own tmux server, which ends with it.
@@ -198,7 +198,7 @@ async fn ctrl_z_stops_both_and_fg_goes_on() {
     }
 }
 
-/// The shell in the meantime took the terminal for itself, and then gave it to us alone.
+/// The shell in the meantime took the terminal for itself.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_command_reads_again_that_was_in_the_background() {
     let shell = Shell::of(&File::start());
@@ -208,12 +208,17 @@ async fn a_command_reads_again_that_was_in_the_background() {
     terminal.types(&format!("clear; $L run a -- sh -c '{script}'"));
     terminal.holds("a").await;
     terminal.types("");
-    terminal.pid().await;
+    let command = terminal.pid().await;
     terminal.keys("C-z");
     terminal.shows("Stopped").await;
     terminal.types("clear; bg; fg; echo code $?");
+    eventually("it is in the foreground", LIMIT, async || {
+        let stat = std::fs::read_to_string(format!("/proc/{command}/stat")).unwrap_or_default();
+        let fields: Vec<_> = stat.split(' ').collect();
+        fields.len() > 7 && fields[2] != "T" && fields[4] == fields[7]
+    })
+    .await;
     std::fs::write(shell.file("go"), "").expect("a file");
-    terminal.shows("sh -c").await;
     terminal.types("it");
     terminal.shows("got it").await;
     terminal.shows("code 5").await;
@@ -233,4 +238,43 @@ async fn c08_a_command_that_was_suspended_beyond_its_deadline_is_ended() {
     terminal.types("clear; fg; echo code $?");
     terminal.shows("code 76").await;
     assert!(!is_running(command));
+}
+
+/// Starts a command whose child ignores SIGTERM, before another program of the same pipeline. Returns the processes of
+/// `leasehold`, the command and the child.
+async fn pipeline(terminal: &Terminal<'_>, grace: &str, command: &str) -> [u32; 3] {
+    for file in ["leasehold", "pid", "child"] {
+        let _ = std::fs::remove_file(terminal.shell.file(file));
+    }
+    let child = "(trap \"\" TERM; exec sleep 600) & echo $! > child";
+    let script = format!("echo $PPID > leasehold; echo $$ > pid; {command}; {child}; wait");
+    let neighbour = "(cat; echo so does the neighbour)";
+    terminal.types(&format!(
+        "clear; $L run --grace {grace} a -- sh -c '{script}' | {neighbour}; echo code ${{PIPESTATUS[0]}}"
+    ));
+    let [leasehold, child] = ["leasehold", "child"].map(|file| terminal.shell.pid(file));
+    [leasehold.await, terminal.pid().await, child.await]
+}
+
+/// The command shares its group with the rest of a pipeline, so its processes are signalled one by one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_the_lock_is_kept_until_nothing_is_left_of_a_command_in_a_shared_group() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    let next = async || shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code;
+
+    let [leasehold, command, child] = pipeline(&terminal, "600s", "true").await;
+    send(leasehold, Signal::TERM);
+    eventually("the command has ended", LIMIT, async || !is_running(command)).await;
+    assert_eq!((next().await, is_running(child)), (75, true));
+    send(leasehold, Signal::TERM);
+    terminal.shows("code 143").await;
+    assert_eq!((next().await, is_running(child)), (0, false));
+    assert!(terminal.screen().contains("so does the neighbour"), "{}", terminal.screen());
+
+    let [leasehold, command, child] = pipeline(&terminal, "1s", "trap \"\" TERM").await;
+    send(leasehold, Signal::TERM);
+    terminal.shows("code 137").await;
+    assert_eq!((next().await, [command, child].map(is_running)), (0, [false; 2]));
+    assert!(terminal.screen().contains("so does the neighbour"), "{}", terminal.screen());
 }
