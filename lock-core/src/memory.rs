@@ -1,16 +1,16 @@
-//! The executable specification: the whole contract within one process.
+//! Locks within one process: the whole contract in memory.
 
 mod store;
 mod watchers;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
 
-use self::store::{Recorded, Store};
+use self::store::{Lock, Recorded, Store, out_of_tokens};
 use crate::backend::{
-    AcquiresSeveral, Admission, Attempt, Changes, DistributedLock, Extension, Grant, LockAdmin,
+    AcquiresSeveral, Attempt, Changes, ClockReading, DistributedLock, Extension, Grant, LockAdmin,
     Recording, RecordsRuns, Release, Reserved, ReservesTokens, WaiterHandle,
 };
 use crate::model::{
@@ -44,80 +44,54 @@ impl MemoryBackend {
         Self { clock, started, store: Arc::default() }
     }
 
-    fn store(&self) -> MutexGuard<'_, Store> {
-        locked(&self.store)
+    /// Returns the store, locked, and the time.
+    fn now(&self) -> (MutexGuard<'_, Store>, ClockReading) {
+        let store = locked(&self.store);
+        let wall = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = self.clock.now().since(self.started);
+        (store, ClockReading { now, error: Duration::ZERO, wall })
     }
 
-    fn server_time(&self, now: Moment) -> ServerTime {
-        ServerTime(now.since(self.started))
-    }
-
-    /// Returns the outcome of an attempt at the moment `now`.
-    fn attempt(
+    /// Ends holds or places of a lock by `act`, and grants to the waiters that fit then. `None` if the lock is not
+    /// known.
+    fn end<T>(
         &self,
-        store: &mut Store,
-        claim: &Claim,
-        waiter: Option<&WaiterHandle>,
-        now: Moment,
-    ) -> Result<Attempt, BackendError> {
-        store.refuse_withdrawn(claim)?;
-        store.expire(&claim.name, now);
-        self.hand_over(store, &claim.name, now)?;
-        let lock = store.lock(&claim.name, now);
-        if let Some(held) = lock.holds.of_mut(claim.owner) {
-            held.last_at_least(now, claim.ttl.as_duration());
-            let grant = Grant::new(held.token, claim.ttl.as_duration());
-            let grant = grant.with_slots(held.slots.clone()).at(self.server_time(now));
-            return Ok(Attempt::Granted(grant));
-        }
-        match lock.holds.admission(claim.kind) {
-            // C34: waiters are not overtaken.
-            Admission::Fits(slots) if lock.queue.is_empty() => {
-                let grant = store.grant(claim, slots, now, self.clock.wall())?;
-                Ok(Attempt::Granted(grant.at(self.server_time(now))))
-            }
-            Admission::Fits(_) | Admission::Waits => {
-                let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
-                let (seen, at) = (lock.holds.contention(now), Some(self.server_time(now)));
-                let first_waiter = lock.first_waiter(claim.owner).map(Box::new);
-                store.watchers.tell(&claim.name);
-                Ok(Attempt::Busy(Contention { position, at, first_waiter, ..seen }))
-            }
-        }
-    }
-
-    /// After a hold or a place may have ended: grants to the waiters that fit, and signals observers.
-    fn ended(&self, store: &mut Store, name: &LockName, now: Moment) -> Result<(), BackendError> {
-        self.hand_over(store, name, now)?;
+        name: &LockName,
+        act: impl FnOnce(&mut Lock, ClockReading) -> T,
+    ) -> Result<Option<T>, BackendError> {
+        let (mut store, at) = self.now();
+        let Some(lock) = store.locks.get_mut(name) else { return Ok(None) };
+        let ended = act(lock, at);
+        lock.hand_over(at)?;
         store.watchers.tell(name);
         store.forget_if_idle(name);
-        Ok(())
+        Ok(Some(ended))
     }
+}
 
-    /// Grants to all at the head of the queue that fit together (C34), and removes waiters that have gone.
-    fn hand_over(
-        &self,
-        store: &mut Store,
-        name: &LockName,
-        now: Moment,
-    ) -> Result<(), BackendError> {
-        while let Some(lock) = store.locks.get_mut(name) {
-            let Some(first) = lock.queue.front() else { return Ok(()) };
-            let (claim, waiter) = (first.claim.clone(), first.waiter.clone());
-            if waiter.is_closed() {
-                lock.queue.pop_front();
-                continue;
+impl Store {
+    /// Returns the outcome of an attempt at the time `at`.
+    fn attempt(
+        &mut self,
+        claim: &Claim,
+        waiter: Option<&WaiterHandle>,
+        at: ClockReading,
+    ) -> Result<Attempt, BackendError> {
+        self.refuse_withdrawn(claim)?;
+        let lock = self.lock(&claim.name, at);
+        lock.hand_over(at)?;
+        let first = lock.queue.front().map(|first| (&first.claim).into());
+        let attempt = lock.value.acquire(claim.into(), first, at).map_err(out_of_tokens)?;
+        let time = ServerTime(at.now);
+        let attempt = match attempt {
+            Attempt::Granted(grant) => Attempt::Granted(grant.at(time)),
+            Attempt::Busy(seen) => {
+                let position = waiter.map(|waiter| lock.enqueue(claim, waiter));
+                Attempt::Busy(Contention { position, at: Some(time), ..seen })
             }
-            match lock.holds.admission(claim.kind) {
-                Admission::Waits => return Ok(()),
-                Admission::Fits(slots) => {
-                    lock.queue.pop_front();
-                    let grant = store.grant(&claim, slots, now, self.clock.wall())?;
-                    waiter.granted(grant.at(self.server_time(now)));
-                }
-            }
-        }
-        Ok(())
+        };
+        self.watchers.tell(&claim.name);
+        Ok(attempt)
     }
 }
 
@@ -147,39 +121,36 @@ impl DistributedLock for MemoryBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        self.attempt(&mut self.store(), claim, waiter, self.clock.now())
+        let (mut store, at) = self.now();
+        store.attempt(claim, waiter, at)
     }
 
     async fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        renewals.iter().map(|renewal| Ok(store.extend(renewal, now))).collect()
+        let (mut store, at) = self.now();
+        let extend = |renewal: &Renewal| match store.locks.get_mut(&renewal.name) {
+            Some(lock) => Ok(lock.value.extend(renewal, at)),
+            None => Ok(Extension::Lost),
+        };
+        renewals.iter().map(extend).collect()
     }
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        store.expire(name, now);
-        let was_held = store.locks.get_mut(name).is_some_and(|lock| lock.holds.end(owner));
-        self.ended(&mut store, name, now)?;
-        Ok(if was_held { Release::Released } else { Release::NotHeld })
+        let ended = self.end(name, |lock, at| lock.value.release(owner, at))?;
+        Ok(ended.unwrap_or(Release::NotHeld))
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        for owner in owners {
-            store.withdrawn.remember(*owner, self.server_time(now).0);
-        }
-        store.expire(name, now);
-        if let Some(lock) = store.locks.get_mut(name) {
+        let (mut store, at) = self.now();
+        owners.iter().for_each(|owner| store.withdrawn.remember(*owner, at.now));
+        drop(store);
+        // C34: the queue moves on even if all of them only waited, since the waiters behind them may fit.
+        self.end(name, |lock, at| {
             lock.queue.retain(|waiter| !owners.contains(&waiter.claim.owner));
             for owner in owners {
-                lock.holds.end(*owner);
+                lock.value.release(*owner, at);
             }
-        }
-        // C34: the queue moves on even if all of them only waited, since the waiters behind them may fit.
-        self.ended(&mut store, name, now)
+        })?;
+        Ok(())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {
@@ -202,8 +173,8 @@ impl DistributedLock for MemoryBackend {
 #[async_trait]
 impl AcquiresSeveral for MemoryBackend {
     async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let (now, mut store) = (self.clock.now(), self.store());
-        let attempts = claims.iter().map(|claim| self.attempt(&mut store, claim, None, now));
+        let (mut store, at) = self.now();
+        let attempts = claims.iter().map(|claim| store.attempt(claim, None, at));
         // C39: stops at the first claim that is refused.
         let granted = attempts.map_while(|attempt| match attempt {
             Ok(Attempt::Granted(grant)) => Some(grant),
@@ -216,11 +187,14 @@ impl AcquiresSeveral for MemoryBackend {
 #[async_trait]
 impl ReservesTokens for MemoryBackend {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let reserved = self.store().reserve(hold, self.clock.now(), self.clock.wall());
-        match reserved {
-            Some(tokens) => Ok(Reserved::Tokens(tokens)),
-            None => self.release(&hold.name, hold.owner).await.map(Reserved::Ended),
-        }
+        let ended = self.end(&hold.name, |lock, at| {
+            let is_waited_for = lock.queue.iter().any(|waiter| !waiter.waiter.is_closed());
+            match lock.value.reserve(hold, is_waited_for, at) {
+                Some(tokens) => Reserved::Tokens(tokens),
+                None => Reserved::Ended(lock.value.release(hold.owner, at)),
+            }
+        })?;
+        Ok(ended.unwrap_or(Reserved::Ended(Release::NotHeld)))
     }
 }
 
@@ -232,11 +206,14 @@ impl RecordsRuns for MemoryBackend {
         owner: OwnerId,
         delay: Ttl,
     ) -> Result<Release, BackendError> {
-        Ok(self.store().release_after(name, owner, delay, self.clock.now()))
+        let (mut store, at) = self.now();
+        let lock = store.locks.get_mut(name);
+        Ok(lock.map_or(Release::NotHeld, |lock| lock.value.release_after(owner, delay, at)))
     }
 
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        Ok(self.store().record(record, self.clock.now()))
+        let (mut store, at) = self.now();
+        Ok(store.record(record, at))
     }
 
     async fn recorded(
@@ -244,15 +221,15 @@ impl RecordsRuns for MemoryBackend {
         name: &LockName,
         occurrence: &Occurrence,
     ) -> Result<Option<FencingToken>, BackendError> {
-        let (now, store) = (self.clock.now(), self.store());
+        let (store, at) = self.now();
         let recorded = store.records.get(&(name.clone(), occurrence.clone()));
-        Ok(recorded.filter(|record| !now.has_reached(record.expires)).map(|record| record.token))
+        Ok(recorded.filter(|record| at.now < record.expires).map(|record| record.token))
     }
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let (now, store) = (self.clock.now(), self.store());
+        let (store, at) = self.now();
         let records = store.records.iter().filter(|((lock, _), _)| lock == name);
-        let kept = records.filter(|(_, record)| !now.has_reached(record.expires));
+        let kept = records.filter(|(_, record)| at.now < record.expires);
         let run = |((_, occurrence), record): (&(_, Occurrence), &Recorded)| {
             RecordedRun::new(occurrence.clone(), record.token)
         };
@@ -260,39 +237,33 @@ impl RecordsRuns for MemoryBackend {
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
-        let (now, mut store) = (self.clock.now(), self.store());
+        let (mut store, at) = self.now();
         let forgotten = store.records.remove(&(name.clone(), occurrence.clone()));
-        Ok(forgotten.is_some_and(|record| !now.has_reached(record.expires)))
+        Ok(forgotten.is_some_and(|record| at.now < record.expires))
     }
 }
 
 #[async_trait]
 impl LockAdmin for MemoryBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let now = self.clock.now();
-        Ok(self.store().state(name, now))
+        let (store, at) = self.now();
+        Ok(store.state(name, at))
     }
 
     /// Signals all changes but an expiry, at which no code runs.
     fn changes(&self, name: &LockName) -> Option<Changes> {
-        Some(self.store().watchers.add(name))
+        Some(locked(&self.store).watchers.add(name))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let now = self.clock.now();
-        let store = self.store();
-        let states = store.locks.keys().map(|name| store.state(name, now));
+        let (store, at) = self.now();
+        let states = store.locks.iter().map(|(name, lock)| lock.state(name, at));
         Ok(LockState::listed(states, prefix, limit))
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        let now = self.clock.now();
-        let mut store = self.store();
-        store.expire(name, now);
-        let lock = store.locks.get_mut(name);
-        let ended = lock.map_or_else(Vec::new, |lock| lock.holds.evict(whom, lock.last_token, now));
-        self.ended(&mut store, name, now)?;
-        Ok(ended)
+        let ended = self.end(name, |lock, at| lock.value.evict(whom, at))?;
+        Ok(ended.unwrap_or_default())
     }
 
     async fn doctor(&self, _prefix: &str) -> Result<Vec<Finding>, BackendError> {

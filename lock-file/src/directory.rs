@@ -10,10 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{
-    Admission, Attempt, Claim, Extension, Grant, Release, Renewal, Reservation, Reserved,
-    Withdrawals,
+    Attempt, Claim, Extension, Release, Renewal, Reservation, Reserved, Withdrawals,
 };
-use lock_core::{BackendError, Contention, LockError, LockName, Outcome, OwnerId};
+use lock_core::{BackendError, LockError, LockName, Outcome, OwnerId};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
@@ -117,12 +116,11 @@ impl Directory {
         let Some(mut lock) = self.find(&renewal.name, timeout)? else {
             return Ok(Extension::Lost);
         };
-        let (ttl, now) = (renewal.ttl.as_duration(), lock.now().uptime);
-        if !lock.holds.extend(renewal.owner, renewal.token, ttl, now) {
-            return Ok(Extension::Lost);
+        let extension = lock.value.extend(renewal, lock.now().reading());
+        if extension != Extension::Lost {
+            lock.write()?;
         }
-        lock.write()?;
-        Ok(Extension::Extended(ttl))
+        Ok(extension)
     }
 
     pub(crate) fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
@@ -137,16 +135,15 @@ impl Directory {
         let Some(mut lock) = self.find(&hold.name, LockTimeout::new())? else {
             return Ok(Reserved::Ended(Release::NotHeld));
         };
-        let is_held = lock.holds.of(hold.owner).is_some();
-        let goes_on = is_held && !(hold.yields && lock.is_waited_for()?);
-        match goes_on.then(|| lock.reserve(hold.tokens)).flatten() {
+        let is_waited_for = hold.yields && lock.first_waiter()?.is_some();
+        match lock.value.reserve(hold, is_waited_for, lock.now().reading()) {
             Some(tokens) => lock.write().map(|()| Reserved::Tokens(tokens)),
             None => self.end(lock, hold.owner).map(Reserved::Ended),
         }
     }
 
     fn end(&self, mut lock: Lock, owner: OwnerId) -> Result<Release, BackendError> {
-        if !lock.holds.end(owner) {
+        if lock.value.release(owner, lock.now().reading()) == Release::NotHeld {
             return Ok(Release::NotHeld);
         }
         self.tell(lock.pass_on()?);
@@ -204,7 +201,7 @@ impl Directory {
             return Ok(());
         };
         for &owner in owners {
-            lock.holds.end(owner);
+            lock.value.release(owner, lock.now().reading());
             lock.leave(owner)?;
         }
         // C34: the queue moves on even if the claim only waited, since the waiters behind it may fit.
@@ -232,10 +229,10 @@ impl Directory {
             return Ok(Vec::new());
         };
         let owner = granted.held.owner;
-        if lock.holds.of(owner) != Some(&granted.held) {
+        if lock.value.of(owner) != Some(&granted.held) {
             return Ok(Vec::new());
         }
-        lock.holds.end(owner);
+        lock.value.release(owner, lock.now().reading());
         lock.pass_on()
     }
 
@@ -274,47 +271,26 @@ impl Directory {
         claim: &Claim,
         queueing: Queueing,
     ) -> Result<Attempt, BackendError> {
-        let (ttl, now) = (claim.ttl.as_duration(), lock.now().uptime);
-        // C16: a repeated request finds its own grant, with the same token and slots.
-        if let Some(own) = lock.holds.of_mut(claim.owner) {
-            own.last_at_least(now, ttl);
-            return Ok(Attempt::Granted(Grant::new(own.token, ttl).with_slots(own.slots.clone())));
-        }
-        match lock.admission(claim) {
-            Admission::Fits(slots) => lock.grant(claim, slots).map(Attempt::Granted),
-            Admission::Waits => self.queue_up(lock, claim, queueing).map(Attempt::Busy),
-        }
-    }
-
-    /// Gives `claim` a place in the queue if it wants one, and returns the answer for it.
-    fn queue_up(
-        &self,
-        lock: &mut Lock,
-        claim: &Claim,
-        queueing: Queueing,
-    ) -> Result<Contention, BackendError> {
-        let socket = match queueing {
-            Queueing::No => None,
-            Queueing::Polling => Some(None),
-            Queueing::Listening(socket) => Some(Some(socket)),
+        let mut seen = match lock.acquire(claim)? {
+            Attempt::Busy(seen) => seen,
+            granted => return Ok(granted),
         };
-        let mut seen = lock.holds.contention(lock.now().uptime);
         seen.at = Some(lock.now().server_time());
-        if let Some(socket) = socket {
-            let known = self.places.lock().get(&claim.owner).copied();
-            let (place, before) = lock.join(claim, socket, known)?;
-            let mut places = self.places.lock();
-            // R4: dead waiters are removed before the map grows.
-            if places.len() == places.capacity() {
-                places.retain(|_, place| place.is_alive(lock.now()));
-            }
-            places.insert(claim.owner, place);
-            seen.position = Some(before);
+        let socket = match queueing {
+            Queueing::No => return Ok(Attempt::Busy(seen)),
+            Queueing::Polling => None,
+            Queueing::Listening(socket) => Some(socket),
+        };
+        let known = self.places.lock().get(&claim.owner).copied();
+        let (place, before) = lock.join(claim, socket, known)?;
+        let mut places = self.places.lock();
+        // R4: dead waiters are removed before the map grows.
+        if places.len() == places.capacity() {
+            places.retain(|_, place| place.is_alive(lock.now()));
         }
-        if claim.kind.permits() > 0 {
-            seen.first_waiter = lock.first_waiter(claim.owner)?.map(Box::new);
-        }
-        Ok(seen)
+        places.insert(claim.owner, place);
+        seen.position = Some(before);
+        Ok(Attempt::Busy(seen))
     }
 
     fn refuse_withdrawn(&self, claim: &Claim) -> Result<(), BackendError> {

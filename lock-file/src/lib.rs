@@ -27,14 +27,15 @@
 //! several machines use a backend with a server.
 //!
 //! # How a record survives a crash
-//! The state of a lock begins with a record of at most a kilobyte. It is changed only under the operating system's
+//! The state of a lock begins with a record of at most 4 KiB. It is changed only under the operating system's
 //! lock on its file ([`std::fs::File::try_lock`]), which ends with the process that holds it. The file has two slots.
 //! A change is one write into the slot that is *not* valid now, with a greater sequence number and a checksum. A
 //! reader takes the complete slot with the greatest sequence number. So a process that is killed at any byte leaves
 //! the old record or the new one. There is no temporary file and no rename, and never a second file to lock.
 //!
-//! The queue of waiters, and the holds of a lock with several holders, are behind the slots of the same file. Such a
-//! part is written first, and the record that names it last. So a crash leaves the old part or the new one too.
+//! The queue of waiters, and holds that find no room in the record, are behind the slots of the same file. Such a part is
+//! written first, and the record that names it last. So a crash leaves the old part or the new one too. The first grant
+//! writes both slots, so that no renewal needs a block of the disk.
 //!
 //! Nothing is synced to the disk, on purpose. All processes see a write at once, and it stays when its process dies:
 //! the page cache belongs to the kernel. Only a crash of the machine can lose it, and that ends every hold anyway: a
@@ -52,7 +53,7 @@
 //! - Linux, for the clock that counts suspend, and `/proc`, for the id of the boot and the time namespace.
 //! - Processes of one user on one kernel, in any containers. Directory and files are private, because a record holds
 //!   the owner id, which is a capability.
-//! - Nobody else changes the files while any process uses them. Each name in use keeps a file of 2 KiB, since its
+//! - Nobody else changes the files while any process uses them. Each name in use keeps a file of 8 KiB, since its
 //!   tokens must grow; delete files only when nobody uses the directory.
 //! - A Tokio runtime with I/O for waiters: they learn of their turn by a socket in the folder `waiters` of the
 //!   directory. In a runtime without I/O they poll each second.

@@ -1,4 +1,4 @@
-//! One lock in its file: its holders, its waiters, and the hand-off between them.
+//! One lock in its file: its value, its waiters, and the hand-off between them.
 //!
 //! ```text
 //!   the record is read ──▶ holds that are over go ──▶ a hold or a place comes or goes ──▶ written
@@ -6,10 +6,8 @@
 //!                                                        └─▶ all that fit come in ┘
 //! ```
 
-use std::time::Duration;
-
-use lock_core::backend::{Admission, Claim, Grant, Held, Holds, TokenRange, next_token};
-use lock_core::{BackendError, FencingToken, Holder, Kind, Label, LockName, OwnerId, Slots, Whom};
+use lock_core::backend::{Attempt, Claim, LockValue};
+use lock_core::{BackendError, Kind, LockName, LockState, OwnerId};
 use uuid::Uuid;
 
 use crate::fault;
@@ -20,7 +18,8 @@ use crate::notification::Notification;
 use crate::parts::Parts;
 use crate::queue::{LONGEST_IDLE_FILE, Place, Queue};
 use crate::queue_entry::QueueEntry;
-use crate::record::{Holders, Record};
+use crate::record::Record;
+use crate::slots::MAX_PAYLOAD_BYTES;
 
 /// The present state of a lock. Its file is locked while this lives.
 #[derive(Debug)]
@@ -28,12 +27,11 @@ pub(crate) struct Lock {
     file: LockedFile,
     now: Now,
     name: LockName,
-    /// The last granted token, if there was one.
-    token: Option<FencingToken>,
-    /// Holds that are not over.
-    pub(crate) holds: Holds<Duration>,
+    /// The holds, none of which is over, and the last token.
+    pub(crate) value: LockValue,
     /// Empty if there is no hold.
     queue: Queue,
+    table: Option<HoldTable>,
     parts: Parts,
 }
 
@@ -41,7 +39,7 @@ impl Lock {
     /// Reads the lock called `name` from its file.
     pub(crate) fn of(name: &LockName, file: LockedFile, now: Now) -> Result<Self, BackendError> {
         match file.value().map(Record::decode) {
-            None => Ok(Self::never_granted(name, file, now)),
+            None => Ok(Self::free(name, LockValue::default(), file, now)),
             Some(Some(record)) if record.name == *name => Self::recorded(record, file, now),
             Some(Some(_)) => {
                 Err(fault::unusable(file.state_file(), "it is the record of another lock"))
@@ -56,38 +54,25 @@ impl Lock {
         file: LockedFile,
         now: Now,
     ) -> Result<Self, BackendError> {
-        let token = Some(record.token);
-        let lock = Self { token, ..Self::never_granted(&record.name, file, now) };
+        let Record { name, written, queue, table, value } = record;
         // Holders and waiters do not outlive a boot.
-        match record.holders.written() {
-            Some(written) if lock.now.is_in_boot_of(written) => lock.filled(record),
-            _ => Ok(lock),
+        if !now.is_in_boot_of(&written) {
+            return Ok(Self::free(&name, LockValue::after(value.last_token()), file, now));
         }
+        let value = match table {
+            Some(table) => table.read(&value, &file)?,
+            None => value,
+        };
+        let mut lock = Self { queue, table, ..Self::free(&name, value, file, now) };
+        lock.parts.add(queue.part());
+        lock.parts.add(table.map_or(0..0, HoldTable::part));
+        lock.value.expire(lock.now.reading());
+        Ok(lock)
     }
 
-    fn never_granted(name: &LockName, file: LockedFile, now: Now) -> Self {
-        let (holds, queue, parts) = Default::default();
-        Self { file, now, name: name.clone(), token: None, holds, queue, parts }
-    }
-
-    /// Returns the lock with the holders and the waiters of its record.
-    fn filled(mut self, record: Record) -> Result<Self, BackendError> {
-        self.queue = record.queue;
-        self.parts.add(record.queue.part());
-        match record.holders {
-            Holders::Nobody => {}
-            Holders::One(held, _) => self.holds.push(held),
-            Holders::Several(table, _) => {
-                self.parts.add(table.part());
-                self.holds = table.read(&self.file)?;
-            }
-        }
-        self.holds.expire(self.now.uptime);
-        Ok(self)
-    }
-
-    pub(crate) fn name(&self) -> &LockName {
-        &self.name
+    fn free(name: &LockName, value: LockValue, file: LockedFile, now: Now) -> Self {
+        let (queue, table, parts) = Default::default();
+        Self { file, now, name: name.clone(), value, queue, table, parts }
     }
 
     pub(crate) fn now(&self) -> &Now {
@@ -99,64 +84,37 @@ impl Lock {
         self.queue
     }
 
-    /// Returns the kind for which each waiter waits.
-    pub(crate) fn waited_for_as(&self) -> Result<Vec<Kind>, BackendError> {
+    /// Returns the lock as seen from outside.
+    pub(crate) fn state(&self) -> Result<LockState, BackendError> {
         let alive = self.queue.alive(&self.file, &self.now);
-        alive.map(|waiter| waiter.map(|waiter| waiter.entry.kind)).collect()
+        let waiting = alive.map(|waiter| waiter.map(|waiter| waiter.entry.kind));
+        let waiting: Vec<Kind> = waiting.collect::<Result<_, _>>()?;
+        Ok(self.value.state(&self.name, Some(waiting), self.now.reading()))
     }
 
     /// Returns true if there is no holder and no waiter, and a new file would give a greater token: its first token
     /// is the time.
     pub(crate) fn is_forgettable(&self) -> Result<bool, BackendError> {
-        let is_behind = self.token.is_none_or(|token| token.get() < self.now.wall_micros);
-        Ok(is_behind && self.holds.as_slice().is_empty() && !self.is_waited_for()?)
+        let last = self.value.last_token();
+        let is_behind = last.is_none_or(|token| token.get() < self.now.wall_micros);
+        Ok(is_behind && self.value.holds().is_empty() && self.first_waiter()?.is_none())
     }
 
-    /// Returns the number of permits and the label of the first waiter, if it waits for permits and is not `owner`.
-    pub(crate) fn first_waiter(
-        &self,
-        owner: OwnerId,
-    ) -> Result<Option<(u16, Label)>, BackendError> {
+    /// Returns the first waiter that is alive.
+    pub(crate) fn first_waiter(&self) -> Result<Option<QueueEntry>, BackendError> {
         let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
-        let first = first.map(|first| first.entry).filter(|first| first.owner != owner);
-        Ok(first.map(|first| (first.kind.permits(), first.label)).filter(|(number, _)| *number > 0))
+        Ok(first.map(|first| first.entry))
     }
 
-    /// Decides if `claim` gets the lock now, and with which slots.
-    pub(crate) fn admission(&self, claim: &Claim) -> Admission {
-        match self.holds.admission(claim.kind) {
-            // C34: waiters are not overtaken.
-            Admission::Fits(_) if !self.queue.is_empty() => Admission::Waits,
-            admission => admission,
-        }
-    }
-
-    /// Grants `claim` a hold.
-    pub(crate) fn grant(&mut self, claim: &Claim, slots: Slots) -> Result<Grant, BackendError> {
-        let token = token_after(self.token, &self.now)?;
-        let held = Held::of(claim, token, slots.clone(), self.now.uptime);
-        self.token = Some(token);
-        self.holds.push(Held { since: self.now.since(), ..held });
-        Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
-    }
-
-    /// Returns true if there are waiters.
-    pub(crate) fn is_waited_for(&self) -> Result<bool, BackendError> {
-        let first = self.queue.alive(&self.file, &self.now).next().transpose()?;
-        Ok(first.is_some())
-    }
-
-    /// Reserves up to `wanted` tokens after the last one (C26).
-    pub(crate) fn reserve(&mut self, wanted: u32) -> Option<TokenRange> {
-        let wall = Duration::from_micros(self.now.wall_micros);
-        let tokens = TokenRange::behind_clock(self.token?, wanted, wall)?;
-        self.token = Some(tokens.last());
-        Some(tokens)
-    }
-
-    /// Ends the holds of `whom`.
-    pub(crate) fn evict(&mut self, whom: &Whom) -> Vec<Holder> {
-        self.holds.evict(whom, self.token, self.now.uptime)
+    /// Grants `claim` a hold, or finds its present hold.
+    pub(crate) fn acquire(&mut self, claim: &Claim) -> Result<Attempt, BackendError> {
+        // Nothing fits beside an exclusive hold, and claims on permits alone are told of the first waiter. So the queue
+        // need not be read for others.
+        let is_read = claim.kind.permits() > 0 || !self.is_held_exclusively();
+        let first = if is_read { self.first_waiter()? } else { None };
+        let first = first.as_ref().map(QueueEntry::asked);
+        let at = self.now.reading();
+        self.value.acquire(claim.into(), first, at).map_err(fault::out_of_tokens)
     }
 
     /// Gives `claim` a place in the queue: its present one, or the last. Returns the place, and the number of waiters
@@ -183,7 +141,7 @@ impl Lock {
     /// Grants to all at the head of the queue that fit together (C34), and skips dead waiters. Returns the
     /// notifications of the grants.
     pub(crate) fn hand_over(&mut self) -> Result<Vec<Notification>, BackendError> {
-        let mut told = Vec::new();
+        let (mut told, at) = (Vec::new(), self.now.reading());
         let mut alive = self.queue.alive(&self.file, &self.now);
         // Nothing fits beside an exclusive hold, so the queue need not be read.
         while !self.is_held_exclusively() {
@@ -191,16 +149,9 @@ impl Lock {
                 self.queue = Queue::default();
                 break;
             };
-            match self.holds.admission(waiter.entry.kind) {
-                Admission::Waits => return Ok(told),
-                Admission::Fits(slots) => {
-                    let token = token_after(self.token, &self.now)?;
-                    self.token = Some(token);
-                    let held = waiter.entry.held(token, slots, &self.now);
-                    self.holds.push(held.clone());
-                    told.extend(Notification::of(&waiter.entry, &self.name, held, &self.now));
-                }
-            }
+            let held = self.value.let_in(waiter.entry.asked(), at).map_err(fault::out_of_tokens)?;
+            let Some(held) = held else { break };
+            told.extend(Notification::of(&waiter.entry, &self.name, held.clone(), &self.now));
             self.queue = self.queue.after(&waiter);
         }
         Ok(told)
@@ -215,33 +166,24 @@ impl Lock {
 
     /// Writes the present state: the record last, since the parts that it names must exist.
     pub(crate) fn write(mut self) -> Result<(), BackendError> {
-        let Some(token) = self.token else { return Ok(()) };
-        let written = Written::at(&self.now);
-        let holders = match self.holds.as_slice() {
-            [] => Holders::Nobody,
-            [held] if held.kind == Kind::Exclusive && held.token == token => {
-                Holders::One(held.clone(), written)
-            }
-            several => {
-                let table = HoldTable::write(several, &self.file, &mut self.parts)?;
-                Holders::Several(table, written)
-            }
-        };
-        let is_short = self.queue.is_empty() && !matches!(holders, Holders::Several(..));
-        let record = Record { name: self.name, token, holders, queue: self.queue };
-        self.file.replace(record.encode())?;
-        if is_short {
+        let (name, written) = (self.name, Written::at(&self.now));
+        let mut record =
+            Record { name, written, queue: self.queue, table: None, value: self.value };
+        let mut payload = record.encode();
+        if payload.len() > MAX_PAYLOAD_BYTES {
+            let table = HoldTable::write(&record.value, self.table, &self.file, &mut self.parts)?;
+            record.value = LockValue::after(record.value.last_token());
+            record.table = Some(table);
+            payload = record.encode();
+        }
+        self.file.replace(payload)?;
+        if record.queue.is_empty() && record.table.is_none() {
             self.file.cut_if_longer_than(LONGEST_IDLE_FILE);
         }
         Ok(())
     }
 
     fn is_held_exclusively(&self) -> bool {
-        matches!(self.holds.as_slice(), [held] if held.kind == Kind::Exclusive)
+        matches!(self.value.holds(), [held] if held.kind == Kind::Exclusive)
     }
-}
-
-fn token_after(last: Option<FencingToken>, now: &Now) -> Result<FencingToken, BackendError> {
-    let wall = Duration::from_micros(now.wall_micros);
-    next_token(last, wall).map_err(fault::out_of_tokens)
 }

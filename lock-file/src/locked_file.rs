@@ -64,7 +64,7 @@ impl LockTimeout {
 pub(crate) struct LockedFile {
     state_file: StateFile,
     file: File,
-    /// Length of the file when it was locked.
+    /// Length of the file when it was locked, or of both slots if it was shorter.
     length: u64,
     version: Option<Version>,
     /// Ends after the file is unlocked.
@@ -142,8 +142,13 @@ impl LockedFile {
     pub(crate) fn replace(&mut self, payload: Vec<u8>) -> Result<(), BackendError> {
         let sequence = self.version.as_ref().map_or(0, |old| old.sequence + 1);
         let version = Version { sequence, payload };
-        let (offset, slot) = slots::encode(&version);
+        let (offset, mut slot) = slots::encode(&version);
+        if self.length < FILE_BYTES as u64 {
+            // The first write gives both slots their blocks, so that no later one needs a block of the disk.
+            slot.resize(FILE_BYTES - offset as usize, 0);
+        }
         self.write_at(offset, &slot)?;
+        self.length = self.length.max(FILE_BYTES as u64);
         self.version = Some(version);
         Ok(())
     }

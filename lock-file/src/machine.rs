@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::backend::ServerTime;
+use lock_core::backend::{ClockReading, ServerTime};
 use lock_core::{Finding, LockError};
 
 use crate::platform;
@@ -97,7 +97,7 @@ impl Written {
 
     /// Returns the time as a line of the record.
     pub(crate) fn to_line(&self) -> String {
-        format!("{} {}", self.boot.as_deref().unwrap_or(NO_BOOT), self.uptime.as_nanos())
+        format!("{} {:020}", self.boot.as_deref().unwrap_or(NO_BOOT), self.uptime.as_nanos())
     }
 
     /// Parses a line of [`to_line`](Self::to_line); `None` for any other text.
@@ -118,26 +118,16 @@ impl Now {
         }
     }
 
-    /// Returns the start of a hold that is granted now, on the wall clock.
-    pub(crate) fn since(&self) -> Option<SystemTime> {
-        time_of_micros(self.wall_micros)
+    /// Returns the time for the value of a lock.
+    pub(crate) fn reading(&self) -> ClockReading {
+        let wall = Duration::from_micros(self.wall_micros);
+        ClockReading { now: self.uptime, error: Duration::ZERO, wall }
     }
 
     /// Returns the uptime as in notifications, in whole microseconds.
     pub(crate) fn server_time(&self) -> ServerTime {
         ServerTime(Duration::from_micros(self.uptime.as_micros() as u64))
     }
-}
-
-/// Reads a point in time of a file: µs since 1970, or 0 if it is not known.
-pub(crate) fn time_of_micros(micros: u64) -> Option<SystemTime> {
-    UNIX_EPOCH.checked_add(Duration::from_micros(micros)).filter(|_| micros > 0)
-}
-
-/// Writes what [`time_of_micros`] reads.
-pub(crate) fn micros_since_1970(time: Option<SystemTime>) -> u64 {
-    let since = time.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    since.as_micros() as u64
 }
 
 fn wall_time() -> Duration {

@@ -3,8 +3,6 @@
 //! The grant is in the record before the message is sent, and is valid without the message: the waiter's next poll
 //! finds it.
 
-use std::time::Duration;
-
 use lock_core::backend::Held;
 use lock_core::{LockName, Slots};
 use uuid::Uuid;
@@ -17,19 +15,14 @@ use crate::queue_entry::QueueEntry;
 pub(crate) struct Notification {
     pub(crate) lock: LockName,
     /// The hold, until the waiter claims it.
-    pub(crate) held: Held<Duration>,
+    pub(crate) held: Held,
     pub(crate) socket: Uuid,
     pub(crate) message: String,
 }
 
 impl Notification {
     /// Returns the message that the waiter holds the lock since `now`; `None` if the waiter polls.
-    pub(crate) fn of(
-        waiter: &QueueEntry,
-        lock: &LockName,
-        held: Held<Duration>,
-        now: &Now,
-    ) -> Option<Self> {
+    pub(crate) fn of(waiter: &QueueEntry, lock: &LockName, held: Held, now: &Now) -> Option<Self> {
         let socket = waiter.socket?;
         let (owner, millis) = (held.owner.expose(), (held.expires - now.uptime).as_millis());
         let at = now.server_time().0.as_micros();

@@ -201,7 +201,7 @@ impl Queue {
         if self.is_empty() { Self::default() } else { self }
     }
 
-    /// Returns the queue as a line of the record.
+    /// Returns the queue as a line of the record: three zeros if nobody waits.
     pub(crate) fn to_line(self) -> String {
         format!("{} {} {}", self.head, self.tail, self.limit)
     }
@@ -211,8 +211,9 @@ impl Queue {
         let mut words = line.split(' ');
         let mut next = || words.next()?.parse::<u32>().ok().map(u64::from);
         let (head, tail, limit) = (next()?, next()?, next()?);
-        let whole = head < tail && tail <= limit && words.next().is_none();
-        whole.then_some(Self { head, tail, limit })
+        let queue = Self { head, tail, limit };
+        let whole = head < tail && tail <= limit || queue == Self::default();
+        (whole && words.next().is_none()).then_some(queue)
     }
 }
 

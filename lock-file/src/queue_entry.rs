@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crc32fast::Hasher;
-use lock_core::backend::{Claim, Held, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS};
-use lock_core::{FencingToken, Kind, Label, OwnerId, Permits, Slots, Ttl};
+use lock_core::backend::{Claim, HoldRequest, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS};
+use lock_core::{Kind, Label, OwnerId, Permits, Ttl};
 use uuid::Uuid;
 
 use crate::machine::Now;
@@ -47,19 +47,11 @@ impl QueueEntry {
         now.uptime.saturating_sub(self.seen) <= WAITER_LIVENESS
     }
 
-    /// Returns the hold of the waiter, which did not ask just now.
-    pub(crate) fn held(&self, token: FencingToken, slots: Slots, now: &Now) -> Held<Duration> {
+    /// Returns the request for a hold of the waiter, which did not ask just now.
+    pub(crate) fn asked(&self) -> HoldRequest<'_> {
         // C28: short until it is renewed, so that a waiter that died in silence costs no more.
         let ttl = self.ttl.min(UNCLAIMED_GRANT_TTL);
-        Held {
-            owner: self.owner,
-            token,
-            kind: self.kind,
-            slots,
-            label: self.label.clone(),
-            since: now.since(),
-            expires: now.uptime + ttl,
-        }
+        HoldRequest { owner: self.owner, kind: self.kind, ttl, label: &self.label }
     }
 
     pub(crate) fn encode(&self) -> EntryBytes {

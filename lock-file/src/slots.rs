@@ -7,7 +7,7 @@
 use crc32fast::Hasher;
 
 /// The size of a slot. A write of it lies within one page.
-pub(crate) const SLOT_BYTES: usize = 1024;
+pub(crate) const SLOT_BYTES: usize = 4096;
 
 /// The size of a file with both slots.
 pub(crate) const FILE_BYTES: usize = 2 * SLOT_BYTES;
@@ -60,8 +60,8 @@ pub(crate) fn newest(file: &[u8]) -> Result<Option<Version>, Unusable> {
 }
 
 /// Returns a slot to write, and its offset in the file.
-pub(crate) fn encode(version: &Version) -> (u64, [u8; SLOT_BYTES]) {
-    let mut slot = [0; SLOT_BYTES];
+pub(crate) fn encode(version: &Version) -> (u64, Vec<u8>) {
+    let mut slot = vec![0; SLOT_BYTES];
     let length = version.payload.len().min(MAX_PAYLOAD_BYTES);
     slot[..8].copy_from_slice(&MAGIC);
     slot[8..16].copy_from_slice(&version.sequence.to_le_bytes());

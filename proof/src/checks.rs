@@ -38,8 +38,8 @@ fn without_evicted(journal: &Journal) -> Vec<Belief> {
     let mut beliefs = journal.beliefs.clone();
     for belief in &mut beliefs {
         let granted = granted_as(&journal.served, belief);
-        for (evicted, at) in &journal.evictions {
-            if granted == Some(*evicted) {
+        for (name, evicted, at) in &journal.evictions {
+            if belief.name == *name && granted == Some(*evicted) {
                 belief.to = belief.to.min(*at);
             }
         }

@@ -1,4 +1,4 @@
-//! The server of a world: the memory backend, which is the specification, and a journal of its acts.
+//! The server of a world: the memory backend, and a journal of its acts.
 
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ impl Server {
         match &mut attempt {
             Ok(Attempt::Granted(grant)) => self.granted(claim, grant),
             Ok(Attempt::Busy(seen)) => {
-                self.told_busy(seen);
+                self.told_busy(&claim.name, seen);
                 seen.position.inspect(|_| self.queued(claim));
             }
             Err(_) => {}
@@ -155,7 +155,7 @@ impl Server {
         let mut journal = self.world.journal();
         journal.is_once_evicted |= name.as_str() == "once";
         let tokens = evicted.iter().filter_map(|holder| holder.token);
-        journal.evictions.extend(tokens.map(|token| (token, now)));
+        journal.evictions.extend(tokens.map(|token| (name.as_str().to_owned(), token, now)));
         drop(journal);
         Ok(evicted)
     }

@@ -98,9 +98,8 @@ impl Server {
     }
 
     /// Sets the time of a busy answer: after each earlier grant, even if the clock was set back since.
-    pub(crate) fn told_busy(&self, seen: &mut Contention) {
-        // All locks share one counter.
-        let newest = self.last().values().map(|(_, token)| of_token(*token)).max();
+    pub(crate) fn told_busy(&self, name: &LockName, seen: &mut Contention) {
+        let newest = self.last().get(name).map(|(_, token)| of_token(*token));
         let after = newest.map(|ServerTime(newest)| ServerTime(newest + Duration::from_micros(1)));
         seen.at = after.max(Some(self.spoiled.time()));
     }

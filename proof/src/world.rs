@@ -28,8 +28,8 @@ pub(crate) struct Journal {
     pub(crate) beliefs: Vec<Belief>,
     /// Steps of each claim on the server, in order.
     pub(crate) served: Vec<Served>,
-    /// Tokens of evicted holds, and the end of each hold.
-    pub(crate) evictions: Vec<(FencingToken, Duration)>,
+    /// Locks and tokens of evicted holds, and the end of each hold.
+    pub(crate) evictions: Vec<(String, FencingToken, Duration)>,
     /// True if a run was evicted.
     pub(crate) is_once_evicted: bool,
     pub(crate) runs: Vec<Run>,

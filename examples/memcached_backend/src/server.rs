@@ -219,7 +219,7 @@ fn seen(found: MetaValue) -> Option<StoredRegister> {
 }
 
 fn reading(seconds: u64) -> ClockReading {
-    ClockReading { now: Duration::from_secs(seconds), error: CLOCK_ERROR }
+    ClockReading { error: CLOCK_ERROR, ..ClockReading::exact(Duration::from_secs(seconds)) }
 }
 
 /// C2: a hash, so that no name is too long, and no character of it has a meaning.

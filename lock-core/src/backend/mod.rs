@@ -5,7 +5,7 @@
 //! module is shared by several backends: the [bounds](self) of the contract that a server must know,
 //! [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
 //! requests, [`Batches`] for requests that are sent together, [`Register`] for stores that compare and swap,
-//! [`Holds`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] for stores that have a URL.
+//! [`LockValue`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] for stores that have a URL.
 //! [`Prefixed`] puts a prefix before the names of another backend.
 //!
 //! Applications need nothing of this module: they hold a [`LockClient`](crate::LockClient).
@@ -19,7 +19,7 @@ mod bounds;
 mod distributed_lock;
 mod ext;
 mod extensions;
-mod holds;
+mod lock_value;
 mod next_token;
 mod notifications;
 mod prefixed;
@@ -42,11 +42,11 @@ pub use self::bounds::{
 pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::ext::DistributedLockExt;
 pub use self::extensions::{AcquiresSeveral, KeepsFences, RecordsRuns, ReservesTokens};
-pub use self::holds::{Held, Holds, StoreTime};
+pub use self::lock_value::{ClockReading, Held, HoldRequest, LockValue};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};
 pub use self::prefixed::Prefixed;
-pub use self::register::{ClockReading, Register};
+pub use self::register::Register;
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
 pub use self::url_parameters::UrlParameters;

@@ -1,13 +1,13 @@
 //! A lock as one value, for stores that compare and swap.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
-use super::answers::{Attempt, Extension, Grant, Recording, Release};
+use super::answers::{Attempt, Extension, Recording, Release};
 use super::bounds::{ClockLimit, WITHDRAWAL_REMEMBERED};
-use super::next_token::next_token;
+use super::lock_value::{ClockReading, LockValue};
 use crate::model::{
-    BackendError, Claim, Contention, FencingToken, Holder, Kind, Label, LockName, LockState,
-    Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Ttl, Whom,
+    BackendError, Claim, FencingToken, Holder, Kind, LockName, LockState, Occurrence, Outcome,
+    OwnerId, Record, RecordedRun, Renewal, Ttl, Whom,
 };
 
 /// A store's whole state of a lock, as one value. It is for stores that can only replace a value if it has not
@@ -80,8 +80,7 @@ use crate::model::{
 pub struct Register {
     format: Format,
     name: LockName,
-    last_token: Option<FencingToken>,
-    hold: Option<Hold>,
+    lock: LockValue,
     withdrawn: Vec<Withdrawn>,
     runs: Vec<Run>,
 }
@@ -109,23 +108,11 @@ impl TryFrom<u32> for Format {
     }
 }
 
-/// Moments are spans since 1970 on the store's clock.
-#[derive(Clone, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
-struct Hold {
-    /// The whole owner id.
-    owner: String,
-    token: FencingToken,
-    label: Label,
-    since: Duration,
-    ends: Duration,
-}
-
 #[derive(Clone, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(deny_unknown_fields))]
 struct Withdrawn {
+    /// The whole owner id.
     owner: String,
     until: Duration,
 }
@@ -140,33 +127,11 @@ struct Run {
     until: Duration,
 }
 
-/// A reading of the store's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClockReading {
-    /// The time since 1970.
-    pub now: Duration,
-    /// The most by which the time between two readings can exceed the time that has passed, such as a second for a
-    /// clock of whole seconds. A hold is made longer by this error, so that it never lasts shorter than its grant.
-    pub error: Duration,
-}
-
-impl ClockReading {
-    /// A reading of an exact clock.
-    pub fn exact(now: Duration) -> Self {
-        Self { now, error: Duration::ZERO }
-    }
-
-    /// Returns the time from which on `span` is over for certain.
-    fn after(self, span: Duration) -> Duration {
-        self.now + span + self.error
-    }
-}
-
 impl Register {
     /// A lock that the store does not know.
     pub fn new(name: LockName) -> Self {
-        let (withdrawn, runs) = (Vec::new(), Vec::new());
-        Self { format: Format, name, last_token: None, hold: None, withdrawn, runs }
+        let (lock, withdrawn, runs) = Default::default();
+        Self { format: Format, name, lock, withdrawn, runs }
     }
 
     /// The lock.
@@ -198,7 +163,7 @@ impl Register {
         claim: &Claim,
         at: ClockReading,
     ) -> Result<Attempt, BackendError> {
-        let (owner, ttl) = (claim.owner.expose(), claim.ttl.as_duration());
+        let owner = claim.owner.expose();
         if self.withdrawn.iter().any(|withdrawn| withdrawn.owner == owner) {
             // C19: the claim is refused even if its request was sent before the withdrawal.
             return Err(BackendError::withdrawn(backend));
@@ -207,61 +172,31 @@ impl Register {
             let context = format!("a register has no {} holds", claim.kind);
             return Err(BackendError::refusal(backend, context));
         }
-        self.expire(at);
-        let token = match &mut self.hold {
-            Some(hold) if hold.owner != owner => return Ok(Attempt::Busy(hold.contention(at))),
-            // C16: a repeat finds its own grant.
-            Some(hold) => hold.last(ttl, at),
-            free => {
-                let token = token_after(self.last_token, backend, at)?;
-                let (label, since, ends) = (claim.label.clone(), at.now, at.now);
-                free.insert(Hold { owner, token, label, since, ends }).last(ttl, at)
-            }
-        };
-        self.last_token = Some(token);
-        Ok(Attempt::Granted(Grant::new(token, ttl)))
+        let limit = ClockLimit::ADay.micros().map_or(at.wall, Duration::from_micros);
+        let at = ClockReading { wall: at.wall.min(limit), ..at };
+        self.lock.acquire(claim.into(), None, at).map_err(|error| {
+            BackendError::permanent(backend, Outcome::NotApplied, "out of tokens", error)
+        })
     }
 
     /// Extends a hold to its TTL from now, if it still is its owner's.
     pub fn extend(&mut self, renewal: &Renewal, at: ClockReading) -> Extension {
-        self.expire(at);
-        let (owner, ttl) = (renewal.owner.expose(), renewal.ttl.as_duration());
-        let hold = self.hold.as_mut().filter(|hold| hold.owner == owner);
-        // C10: an expired hold is not restored. Another token of the same owner is another hold.
-        match hold.filter(|hold| hold.token == renewal.token) {
-            Some(hold) => drop(hold.last(ttl, at)),
-            None => return Extension::Lost,
-        }
-        Extension::Extended(ttl)
+        self.lock.extend(renewal, at)
     }
 
     /// Ends the hold if it still is `owner`'s.
     pub fn release(&mut self, owner: OwnerId, at: ClockReading) -> Release {
-        self.expire(at);
-        // S5: ends no hold of another owner.
-        match self.hold.take_if(|hold| hold.owner == owner.expose()) {
-            Some(_) => Release::Released,
-            None => Release::NotHeld,
-        }
+        self.lock.release(owner, at)
     }
 
     /// Ends the hold for its owner if it still is `owner`'s, and keeps all others out for `delay` from now (C41).
     pub fn release_after(&mut self, owner: OwnerId, delay: Ttl, at: ClockReading) -> Release {
-        self.expire(at);
-        let (owner, retired) = (owner.expose(), owner.retired().expose());
-        // C16: a repeated call finds its earlier effect.
-        let hold = self.hold.as_mut().filter(|hold| hold.owner == owner || hold.owner == retired);
-        let Some(hold) = hold else { return Release::NotHeld };
-        (hold.owner, hold.ends) = (retired, at.after(delay.as_duration()));
-        Release::Released
+        self.lock.release_after(owner, delay, at)
     }
 
     /// Records a run that ended well, if its owner still has the hold with that token (C42).
     pub fn record(&mut self, record: &Record, at: ClockReading) -> Recording {
-        self.expire(at);
-        let owner = record.owner.expose();
-        let hold = self.hold.as_ref().filter(|hold| hold.owner == owner);
-        if hold.is_none_or(|hold| hold.token != record.token) {
+        if !self.lock.has(record.owner, record.token, at) {
             return Recording::Lost;
         }
         let occurrence = record.occurrence.clone();
@@ -300,74 +235,19 @@ impl Register {
 
     /// Ends the hold if it is one of `whom`, and returns the former holder.
     pub fn evict(&mut self, whom: &Whom, at: ClockReading) -> Vec<Holder> {
-        let mut evicted = self.state(at).holders;
-        evicted.retain(|holder| whom.includes(holder));
-        if !evicted.is_empty() {
-            self.hold = None;
-        }
-        evicted
+        self.lock.evict(whom, at)
     }
 
     /// The lock as seen from outside.
     pub fn state(&self, at: ClockReading) -> LockState {
-        let hold = self.hold.as_ref().filter(|hold| hold.ends > at.now);
-        LockState::new(self.name.clone(), hold.map(|hold| hold.holder(at)), None)
+        self.lock.state(&self.name, None, at)
     }
-
-    fn expire(&mut self, at: ClockReading) {
-        self.hold.take_if(|hold| hold.ends <= at.now);
-    }
-}
-
-impl Hold {
-    /// Makes the hold last at least `ttl` from now.
-    fn last(&mut self, ttl: Duration, at: ClockReading) -> FencingToken {
-        // C10: the end never moves back, so that requests may overtake each other.
-        self.ends = self.ends.max(at.after(ttl));
-        self.token
-    }
-
-    /// Returns the least time that the hold lasts.
-    fn left(&self, at: ClockReading) -> Duration {
-        self.ends.saturating_sub(at.now + at.error)
-    }
-
-    fn contention(&self, at: ClockReading) -> Contention {
-        let (ttl_left, holder) = (Some(self.left(at)), Some(self.label.clone()));
-        Contention { ttl_left, holder, ..Contention::unknown() }
-    }
-
-    fn holder(&self, at: ClockReading) -> Holder {
-        let left = self.left(at);
-        match self.owner.parse() {
-            Ok(owner) => {
-                let holder = Holder::ours(owner, self.token, left, self.label.clone());
-                UNIX_EPOCH.checked_add(self.since).into_iter().fold(holder, Holder::since)
-            }
-            Err(_) => Holder::foreign(Some(left)),
-        }
-    }
-}
-
-/// C22: returns `last` plus one. A register without a last token may have lost one within the clock's error, so it
-/// begins above all tokens that could be granted in that time.
-fn token_after(
-    last: Option<FencingToken>,
-    backend: &'static str,
-    at: ClockReading,
-) -> Result<FencingToken, BackendError> {
-    let floor = if last.is_some() { at.now } else { at.now + at.error };
-    let limit = ClockLimit::ADay.micros().map_or(floor, Duration::from_micros);
-    next_token(last, floor.min(limit)).map_err(|error| {
-        BackendError::permanent(backend, Outcome::NotApplied, "out of tokens", error)
-    })
 }
 
 impl std::fmt::Debug for Register {
     /// Shows no owner ids, since they are secret.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let token = self.hold.as_ref().map(|hold| hold.token);
-        f.debug_struct("Register").field("name", &self.name).field("held_under", &token).finish()
+        f.debug_struct("Register").field("name", &self.name).field("lock", &self.lock).finish()
     }
 }
 

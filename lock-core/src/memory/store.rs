@@ -1,25 +1,22 @@
 //! The state of the locks, and its changes.
 
 use std::collections::VecDeque;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use foldhash::HashMap;
 
 use super::watchers::Watchers;
-use crate::backend::{
-    Extension, Grant, Held, Holds, Recording, Release, TokenRange, WaiterHandle, Withdrawals,
-    next_token,
-};
+use crate::backend::{ClockReading, LockValue, Recording, WaiterHandle, Withdrawals};
 use crate::model::{
-    BackendError, Claim, FencingToken, InvalidInput, Label, LockName, LockState, Moment,
-    Occurrence, Outcome, OwnerId, Record, Renewal, Reservation, Slots, Ttl,
+    BackendError, Claim, FencingToken, InvalidInput, Kind, LockName, LockState, Occurrence,
+    Outcome, Record, ServerTime,
 };
 
 #[derive(Debug, Default)]
 pub(super) struct Store {
     pub(super) locks: HashMap<LockName, Lock>,
-    /// The greatest token that was ever granted, for any lock.
-    pub(super) last_token: Option<FencingToken>,
+    /// The greatest token of the locks that were forgotten, which the tokens of new locks follow.
+    forgotten: Option<FencingToken>,
     pub(super) withdrawn: Withdrawals,
     pub(super) watchers: Watchers,
     /// The runs that ended well, by lock and occurrence.
@@ -29,14 +26,12 @@ pub(super) struct Store {
 #[derive(Debug)]
 pub(super) struct Recorded {
     pub(super) token: FencingToken,
-    pub(super) expires: Moment,
+    pub(super) expires: Duration,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Lock {
-    pub(super) holds: Holds<Moment>,
-    /// The last token of this lock.
-    pub(super) last_token: Option<FencingToken>,
+    pub(super) value: LockValue,
     pub(super) queue: VecDeque<Waiter>,
 }
 
@@ -47,112 +42,44 @@ pub(super) struct Waiter {
 }
 
 impl Store {
-    pub(super) fn lock(&mut self, name: &LockName, now: Moment) -> &mut Lock {
+    pub(super) fn lock(&mut self, name: &LockName, at: ClockReading) -> &mut Lock {
         if self.locks.len() == self.locks.capacity() {
-            self.locks.retain(|_, lock| !lock.is_idle(now));
+            self.forget_idle(at);
         }
-        self.locks.entry(name.clone()).or_default()
+        let forgotten = self.forgotten;
+        self.locks.entry(name.clone()).or_insert_with(|| Lock::after(forgotten))
     }
 
-    pub(super) fn expire(&mut self, name: &LockName, now: Moment) {
-        if let Some(lock) = self.locks.get_mut(name) {
-            lock.holds.expire(now);
-        }
+    fn forget_idle(&mut self, at: ClockReading) {
+        let forgotten = &mut self.forgotten;
+        self.locks.retain(|_, lock| {
+            lock.value.expire(at);
+            let is_used = lock.is_used();
+            if !is_used {
+                *forgotten = lock.value.last_token().max(*forgotten);
+            }
+            is_used
+        });
     }
 
     pub(super) fn forget_if_idle(&mut self, name: &LockName) {
-        if self.locks.get(name).is_some_and(|lock| lock.holds.is_empty() && lock.queue.is_empty()) {
+        if let Some(lock) = self.locks.get(name).filter(|lock| !lock.is_used()) {
+            self.forgotten = lock.value.last_token().max(self.forgotten);
             self.locks.remove(name);
         }
     }
 
-    pub(super) fn grant(
-        &mut self,
-        claim: &Claim,
-        slots: Slots,
-        now: Moment,
-        wall: SystemTime,
-    ) -> Result<Grant, BackendError> {
-        let token = self.next_token(wall)?;
-        let held = Held::of(claim, token, slots.clone(), now);
-        let held = Held { since: Some(wall), ..held };
-        let lock = self.lock(&claim.name, now);
-        lock.holds.push(held);
-        lock.last_token = Some(token);
-        self.watchers.tell(&claim.name);
-        Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
-    }
-
-    /// Returns the last token plus one, or the time in microseconds if that is greater, so that tokens also grow from
-    /// one run of the process to the next.
-    fn next_token(&mut self, wall: SystemTime) -> Result<FencingToken, BackendError> {
-        // C22: greater than all tokens before, also those of an earlier run.
-        let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let token = next_token(self.last_token, wall).map_err(out_of_tokens)?;
-        self.last_token = Some(token);
-        Ok(token)
-    }
-
-    /// Reserves the tokens after the last one, if none of them is ahead of the clock.
-    pub(super) fn reserve(
-        &mut self,
-        hold: &Reservation,
-        now: Moment,
-        wall: SystemTime,
-    ) -> Option<TokenRange> {
-        self.expire(&hold.name, now);
-        let lock = self.locks.get(&hold.name);
-        let held = lock.filter(|lock| lock.holds.of(hold.owner).is_some());
-        let wanted = |lock: &Lock| lock.queue.iter().any(|waiter| !waiter.waiter.is_closed());
-        if held.is_none_or(|lock| hold.yields && wanted(lock)) {
-            return None;
-        }
-        let last = self.last_token?;
-        let wall = wall.duration_since(UNIX_EPOCH).unwrap_or_default();
-        let tokens = TokenRange::behind_clock(last, hold.tokens, wall);
-        if let Some(tokens) = tokens {
-            self.last_token = Some(tokens.last());
-            self.lock(&hold.name, now).last_token = self.last_token;
-        }
-        tokens
-    }
-
-    pub(super) fn extend(&mut self, renewal: &Renewal, now: Moment) -> Extension {
-        self.expire(&renewal.name, now);
-        let (lock, ttl) = (self.locks.get_mut(&renewal.name), renewal.ttl.as_duration());
-        match lock.is_some_and(|lock| lock.holds.extend(renewal.owner, renewal.token, ttl, now)) {
-            true => Extension::Extended(ttl),
-            false => Extension::Lost,
-        }
-    }
-
-    /// Leaves the hold to nobody from now on; it ends after `delay`.
-    pub(super) fn release_after(
-        &mut self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-        now: Moment,
-    ) -> Release {
-        self.expire(name, now);
-        let lock = self.locks.get_mut(name);
-        match lock.is_some_and(|lock| lock.holds.retire(owner, delay.as_duration(), now)) {
-            true => Release::Released,
-            false => Release::NotHeld,
-        }
-    }
-
-    pub(super) fn record(&mut self, record: &Record, now: Moment) -> Recording {
-        self.expire(&record.name, now);
+    pub(super) fn record(&mut self, record: &Record, at: ClockReading) -> Recording {
         // C42: only the hold of the run can record it.
-        let lock = self.locks.get(&record.name);
-        if !lock.is_some_and(|lock| lock.holds.has(record.owner, record.token)) {
+        let lock = self.locks.get_mut(&record.name);
+        if !lock.is_some_and(|lock| lock.value.has(record.owner, record.token, at)) {
             return Recording::Lost;
         }
         if self.records.len() == self.records.capacity() {
-            self.records.retain(|_, record| !now.has_reached(record.expires));
+            self.records.retain(|_, record| at.now < record.expires);
         }
-        let recorded = Recorded { token: record.token, expires: now.after(record.remember) };
+        let expires = at.now.saturating_add(record.remember);
+        let recorded = Recorded { token: record.token, expires };
         self.records.insert((record.name.clone(), record.occurrence.clone()), recorded);
         Recording::Recorded
     }
@@ -164,30 +91,44 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn state(&self, name: &LockName, now: Moment) -> LockState {
-        let lock = self.locks.get(name);
-        let holders = lock.into_iter().flat_map(|lock| lock.holds.seen_at(now));
-        let waiters = || lock.into_iter().flat_map(|lock| &lock.queue);
-        let state = LockState::new(name.clone(), holders, Some(waiters().count() as u64));
-        state.counted_as(waiters().map(|waiter| waiter.claim.kind.permits()))
+    pub(super) fn state(&self, name: &LockName, at: ClockReading) -> LockState {
+        match self.locks.get(name) {
+            Some(lock) => lock.state(name, at),
+            None => Lock::default().state(name, at),
+        }
     }
 }
 
-fn out_of_tokens(error: InvalidInput) -> BackendError {
+pub(super) fn out_of_tokens(error: InvalidInput) -> BackendError {
     BackendError::permanent("memory", Outcome::NotApplied, "out of tokens", error)
 }
 
 impl Lock {
-    /// Returns true if nobody holds the lock or waits for it.
-    fn is_idle(&self, now: Moment) -> bool {
-        self.holds.seen_at(now).next().is_none() && self.queue.is_empty()
+    fn after(last: Option<FencingToken>) -> Self {
+        Self { value: LockValue::after(last), queue: VecDeque::new() }
     }
 
-    /// Returns the number of permits and the label of the first waiter, if it waits for permits and is not `owner`.
-    pub(super) fn first_waiter(&self, owner: OwnerId) -> Option<(u16, Label)> {
-        let first = self.queue.front().map(|first| &first.claim)?;
-        let counts = first.owner != owner && first.kind.permits() > 0;
-        counts.then(|| (first.kind.permits(), first.label.clone()))
+    /// Returns true if somebody holds the lock or waits for it.
+    fn is_used(&self) -> bool {
+        !self.value.holds().is_empty() || !self.queue.is_empty()
+    }
+
+    pub(super) fn state(&self, name: &LockName, at: ClockReading) -> LockState {
+        let waiting: Vec<Kind> = self.queue.iter().map(|waiter| waiter.claim.kind).collect();
+        self.value.state(name, Some(waiting), at)
+    }
+
+    /// Grants to all at the front of the queue that fit together (C34), and removes waiters that have gone.
+    pub(super) fn hand_over(&mut self, at: ClockReading) -> Result<(), BackendError> {
+        while let Some(Waiter { claim, waiter }) = self.queue.front() {
+            if !waiter.is_closed() {
+                let held = self.value.let_in(claim.into(), at).map_err(out_of_tokens)?;
+                let Some(held) = held else { break };
+                waiter.granted(held.grant(claim.ttl.as_duration()).at(ServerTime(at.now)));
+            }
+            self.queue.pop_front();
+        }
+        Ok(())
     }
 
     /// Takes a place at the end of the queue, or keeps the present place, with the claim's TTL and label from now on.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use lock_core::{BackendError, Finding, Holder, Kind, Label, LockName, LockState, Whom};
+use lock_core::{BackendError, Finding, Holder, Label, LockName, LockState, Whom};
 
 use super::Directory;
 use crate::fault::{self, BACKEND};
@@ -16,7 +16,7 @@ use crate::state_file::{StateFile, StateOf};
 impl Directory {
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         match self.find(name, LockTimeout::new())? {
-            Some(lock) => state(&lock),
+            Some(lock) => lock.state(),
             None => Ok(LockState::new(name.clone(), None, Some(0))),
         }
     }
@@ -46,7 +46,7 @@ impl Directory {
         let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Vec::new());
         };
-        let ended = lock.evict(whom);
+        let ended = lock.value.evict(whom, lock.now().reading());
         if !ended.is_empty() {
             self.tell(lock.pass_on()?);
         }
@@ -90,7 +90,7 @@ impl Directory {
         match Record::decode(value) {
             None => Err(fault::no_record(&state_file)),
             Some(record) if self.path_of(&record.name) == state_file.path => {
-                state(&Lock::recorded(record, file, self.machine.now())?).map(Some)
+                Lock::recorded(record, file, self.machine.now())?.state().map(Some)
             }
             Some(_) => Ok(None),
         }
@@ -102,11 +102,4 @@ fn unread(path: &Path) -> Option<LockState> {
     let mut holder = Holder::foreign(None);
     holder.label = Label::new("a file that is not understood").ok()?;
     Some(LockState::new(LockName::new(path.to_str()?).ok()?, [holder], None))
-}
-
-fn state(lock: &Lock) -> Result<LockState, BackendError> {
-    let holders = lock.holds.seen_at(lock.now().uptime);
-    let waiting = lock.waited_for_as()?;
-    let state = LockState::new(lock.name().clone(), holders, Some(waiting.len() as u64));
-    Ok(state.counted_as(waiting.into_iter().map(Kind::permits)))
 }

@@ -19,12 +19,11 @@ impl Directory {
         let Some(mut lock) = self.find(name, LockTimeout::new())? else {
             return Ok(Release::NotHeld);
         };
-        let now = lock.now().uptime;
-        if !lock.holds.retire(owner, delay.as_duration(), now) {
-            return Ok(Release::NotHeld);
+        let release = lock.value.release_after(owner, delay, lock.now().reading());
+        if release == Release::Released {
+            lock.write()?;
         }
-        lock.write()?;
-        Ok(Release::Released)
+        Ok(release)
     }
 
     /// C42: the lock's file is locked from the check to the record, so that nobody is granted the lock in between.
@@ -36,11 +35,11 @@ impl Directory {
     ) -> Result<Recording, BackendError> {
         let runs = Runs::of(&self.path, &record.name);
         let written = runs.write(record, &self.machine.now())?;
-        let Some(lock) = self.find(&record.name, LockTimeout::new())? else {
+        let Some(mut lock) = self.find(&record.name, LockTimeout::new())? else {
             return Ok(Recording::Lost);
         };
         caller.check()?;
-        if !lock.holds.has(record.owner, record.token) {
+        if !lock.value.has(record.owner, record.token, lock.now().reading()) {
             return Ok(Recording::Lost);
         }
         let placed = written.put_in_place()?;

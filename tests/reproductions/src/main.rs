@@ -7,7 +7,6 @@
 
 mod crowd;
 mod dropped_answer;
-mod full_disk;
 mod idle_waiters;
 mod killed_waiter;
 mod many_files;
@@ -40,7 +39,6 @@ async fn main() -> ExitCode {
         "idle-waiters" => idle_waiters::run(size(20)).await,
         "many-locks" => many_locks::run(size(10_000)).await,
         "many-files" => many_files::run(size(20_000)).await,
-        "full-disk" => full_disk::run(size(50)).await,
         "slow-server" => slow_server::run(size(2_000)).await,
         "dropped-answer" => dropped_answer::run().await,
         // Roles of the processes that others start.

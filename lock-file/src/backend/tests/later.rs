@@ -51,7 +51,7 @@ async fn s3_a_hold_of_a_later_format_is_never_overwritten() {
     let (home, lock) = home();
     let path = home.path().join(format!("{}.lock", hex_digest("precious")));
     // A lock that was free in our format, and was acquired in a later one: in the slot that is not valid here.
-    let mut mixed = record("precious\n7");
+    let mut mixed = record("precious\n- 5\n0 0 0\n\n7");
     mixed[SLOT_BYTES..SLOT_BYTES + 8].copy_from_slice(b"lease-2\n");
     let mut later = mixed.clone();
     later[..8].copy_from_slice(b"lease-2\n");
@@ -59,10 +59,12 @@ async fn s3_a_hold_of_a_later_format_is_never_overwritten() {
     for file in [
         mixed,
         later,
-        record("precious\n7\nwriters\n- 5\n0 9"),
-        record(&format!("precious\n7\n{owner}\n99\n- 5\na label\n0\nand more")),
-        record(&format!("precious\n7\n{owner}\n99\n@5\na label\n0")),
-        record("precious\n7\nseveral\n- 0\n0 9"),
+        record(&format!("precious\n- 5\n0 0 0\n\n7\n{owner}\t7\twriters\t\t99\ta label\t0")),
+        record(&format!(
+            "precious\n- 5\n0 0 0\n\n7\n{owner}\t7\texclusive\t\t99\ta label\t0\nand more"
+        )),
+        record("precious\n@5\n0 0 0\n\n7"),
+        record("precious\n- 0\n0 0 0\n0 1 9 0\n7"),
     ] {
         fs::write(&path, file).expect("written");
         is_refused(&lock, &path).await;
