@@ -146,7 +146,7 @@ async fn c15_a_panic_of_a_watch_costs_no_acquisition() {
     sleep(SECOND * 10).await;
     assert!(guard.is_held(), "{guard:?}");
     drop(guard);
-    held(&client, "a").await;
+    let _next = held(&client, "a").await;
 }
 
 /// C12: a metrics recorder that panics loses only its counts.
