@@ -10,8 +10,8 @@ use async_trait::async_trait;
 
 use self::store::{Lock, Recorded, Store, out_of_tokens};
 use crate::backend::{
-    AcquiresSeveral, Attempt, Changes, ClockReading, DistributedLock, Extension, Grant, LockAdmin,
-    Recording, RecordsRuns, Release, Reserved, ReservesTokens, WaiterHandle,
+    Attempt, Changes, ClockReading, DistributedLock, Extension, LockAdmin, Recording, RecordsRuns,
+    Release, Reserved, ReservesTokens, WaiterHandle,
 };
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Kinds,
@@ -163,24 +163,6 @@ impl DistributedLock for MemoryBackend {
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl AcquiresSeveral for MemoryBackend {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let (mut store, at) = self.now();
-        let attempts = claims.iter().map(|claim| store.attempt(claim, None, at));
-        // C39: stops at the first claim that is refused.
-        let granted = attempts.map_while(|attempt| match attempt {
-            Ok(Attempt::Granted(grant)) => Some(grant),
-            Ok(Attempt::Busy(_)) | Err(_) => None,
-        });
-        Ok(granted.collect())
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{LockClient, LockRequest, MemoryBackend};
+use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Operation, eventually};
 use tokio::time::{Instant, sleep};
 
@@ -192,4 +192,18 @@ async fn c19_readers_that_leave_at_any_time_leave_nothing() {
         let state = store.other.admin().inspect("a").await.expect("an answer");
         assert!(state.holders.is_empty() && state.waiters == Some(0), "{leave}: {state:?}");
     }
+}
+
+/// C26: a line keeps its one place while its head waits for a slow answer, however long a request may take.
+#[tokio::test(start_paused = true)]
+async fn c26_a_line_outlasts_slow_answers() {
+    let store = Store::new();
+    let options = ClientOptions::new().request_timeout(SECOND * 60);
+    let locks = LockClient::with_options(store.faulty.clone(), options);
+    store.faulty.always(Operation::Acquire, Fault::Late(SECOND * 25));
+    let _held = store.other.acquire("a").await.expect("a free lock");
+    let wait = LockRequest::new("a").ttl(SECOND * 300).wait(Wait::AtMost(SECOND * 100));
+    let waits = join_all((0..1_000).map(|_| locks.acquire(wait.clone()))).await;
+    assert!(waits.iter().all(|waited| waited.as_ref().is_err_and(LockError::is_busy)));
+    assert!(store.asked() < 10, "{} requests", store.asked());
 }

@@ -49,9 +49,7 @@ lock_testkit::conformance_tests! {
     c33_another_number_of_permits_is_a_conflict
     c38_an_eviction_ends_one_hold_or_all
     c38_an_inspection_lists_all_holders
-    c39_a_withdrawn_claim_among_several_takes_nothing
-    c39_free_locks_are_taken_in_one_request
-    c39_no_lock_behind_a_busy_one_is_taken
+    c39_several_locks_are_held_together
     c40_a_leader_that_resigns_hands_over_at_once
     c41_a_hold_whose_release_is_delayed_is_nobodys
     c42_a_run_that_is_forgotten_runs_again

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use lock_core::{ClientOptions, LockClient, MemoryBackend};
 use lock_testkit::{Fault, Faulty, Operation};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -82,4 +82,27 @@ async fn c17_a_try_that_nobody_polls_keeps_no_other_from_the_lock() {
         client.try_acquire("a").await.expect("an answer of the server, and not of the client");
     assert!(tried.is_none(), "the other try was granted it");
     assert!(began.elapsed() <= ClientOptions::REQUEST_TIMEOUT, "{:?}", began.elapsed());
+}
+
+/// C26: one try asks a slow server for all, as it asks a quick one.
+#[tokio::test(start_paused = true)]
+async fn c26_tries_at_a_slow_server_share_requests() {
+    let half = ClientOptions::REQUEST_TIMEOUT / 2;
+    for (late, is_answered) in [(half * 2 / 5, true), (half * 3 / 2, false)] {
+        let (client, faulty, other) = clients();
+        faulty.always(Operation::Acquire, Fault::Late(late));
+        let _held = other.acquire("a").await.expect("a free lock");
+        let tries = (0..2_000).map(|number| {
+            let client = &client;
+            async move {
+                // They do not end at one moment.
+                sleep(MS * number / 100).await;
+                client.try_acquire("a").await
+            }
+        });
+        let tries = join_all(tries).await;
+        let answered = tries.iter().filter(|tried| matches!(tried, Ok(None))).count();
+        assert_eq!(answered, if is_answered { 2_000 } else { 0 });
+        assert!(faulty.calls(Operation::Acquire) < 10, "{}", faulty.calls(Operation::Acquire));
+    }
 }

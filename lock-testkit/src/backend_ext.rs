@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use lock_core::backend::{RecordsRuns, ReservesTokens};
 use lock_core::{DistributedLock, Lease, LockAdmin, LockClient, LockError, LockRequest};
 
 /// Extensions of a backend that a test requires.
@@ -24,11 +24,6 @@ pub trait Expect: DistributedLock {
     /// Returns the interface that records runs.
     fn expect_run_records(&self) -> &dyn RecordsRuns {
         self.run_records().expect("a backend that records runs")
-    }
-
-    /// Returns the interface that acquires several locks in one request.
-    fn expect_several(&self) -> &dyn AcquiresSeveral {
-        self.several().expect("a backend that grants several locks in one request")
     }
 }
 

@@ -21,7 +21,6 @@ use lock_core::{
 #[allow(missing_docs)]
 pub enum Operation {
     Acquire,
-    AcquireWhileFree,
     Extend,
     Release,
     ReleaseAfter,

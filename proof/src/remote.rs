@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Changes, Claim, Extension, Grant, Record, Recording, RecordsRuns,
-    Release, Renewal, Reservation, Reserved, ReservesTokens, WAITER_LIVENESS, WaiterEvent,
-    WaiterEvents, WaiterHandle, async_trait,
+    Attempt, Changes, Claim, Extension, Record, Recording, RecordsRuns, Release, Renewal,
+    Reservation, Reserved, ReservesTokens, WAITER_LIVENESS, WaiterEvent, WaiterEvents,
+    WaiterHandle, async_trait,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
@@ -143,19 +143,6 @@ impl DistributedLock for Remote {
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl AcquiresSeveral for Remote {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let claims = claims.to_vec();
-        let what = format!("acquire {} while free", claims.len());
-        self.ask(what, move |server| server.acquire_while_free(&claims)).await
     }
 }
 

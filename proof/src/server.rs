@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Claim, Extension, Grant, Record, Recording, RecordsRuns, Release,
-    Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
+    Attempt, Claim, Extension, Grant, Record, Recording, RecordsRuns, Release, Renewal,
+    Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Clock, DistributedLock, FencingToken, Holder, LockAdmin, LockName, LockState,
@@ -62,13 +62,6 @@ impl Server {
     /// Notes that a claim has lost its place, and must ask again.
     pub(crate) fn sent_away(&self, claim: &Claim) {
         self.world.served(claim.name.as_str(), claim.owner, ServedStep::Gone);
-    }
-
-    pub(crate) fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let kept: Vec<Claim> = claims.iter().map(|claim| self.as_kept(claim)).collect();
-        let mut grants = at_once(self.memory.acquire_while_free(&kept))?;
-        claims.iter().zip(&mut grants).for_each(|(claim, grant)| self.granted(claim, grant));
-        Ok(grants)
     }
 
     pub(crate) fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {

@@ -75,7 +75,7 @@ impl Worker {
     /// Acquires, uses and ends a hold.
     async fn take(&self, label: &str, step: &Step) {
         let (world, asked) = (&self.world, self.world.now());
-        // Several locks without a wait are requested at once, and then one by one.
+        // Several locks without a wait are requested one by one.
         let is_bounded = !matches!(step.ask, Ask::All(_)) || step.wait != Some(Duration::ZERO);
         let limit = step
             .wait

@@ -69,7 +69,7 @@ mod three_members {
         c28_a_waiter_is_queued_by_its_first_attempt
         c28_a_waiter_that_left_costs_nothing
         c34_nobody_passes_those_who_wait
-        c39_free_locks_are_taken_in_one_request
+        c39_tries_for_several_are_never_all_refused
         c41_a_delayed_release_ends_the_hold_then
         c42_a_holder_that_lost_the_lock_cannot_record
         c44_a_watch_shows_grants_releases_and_evictions

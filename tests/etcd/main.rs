@@ -18,7 +18,6 @@ mod resources;
 mod seats;
 mod servers;
 mod sessions;
-mod several;
 mod since;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]

@@ -20,7 +20,6 @@ mod resources;
 mod rights;
 mod security;
 mod server;
-mod several;
 mod since;
 mod squatters;
 mod standby;

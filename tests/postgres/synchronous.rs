@@ -99,19 +99,14 @@ impl Acts {
         let lock = PostgresBackend::connect(&self.url).await.expect("a connection");
         let exclusive = patient(&fresh_name()).claim().expect("a good claim");
         let shared = patient(&fresh_name()).shared().claim().expect("a good claim");
-        let several = [patient(&fresh_name()).claim().expect("a good claim")];
         let ttl = Ttl::new(MINUTE * 2).expect("a good TTL");
         let renewal = Renewal::new(&self.leases[0], ttl);
         let occurrence = "tonight".parse().expect("a good occurrence");
         let record = Record::new(&self.leases[1], occurrence, MINUTE).expect("a good span");
         let fence = lock.fence(fresh_name());
-        let acts: [(&str, BoxFuture<'_, bool>); 6] = [
+        let acts: [(&str, BoxFuture<'_, bool>); 5] = [
             ("acquire", is_granted(&lock, &exclusive).boxed()),
             ("acquire beside", is_granted(&lock, &shared).boxed()),
-            (
-                "acquire several",
-                async { lock.expect_several().acquire_while_free(&several).await.is_ok() }.boxed(),
-            ),
             (
                 "extend",
                 async { matches!(lock.extend_one(&renewal).await, Ok(Extension::Extended(_))) }

@@ -107,7 +107,7 @@ fn acquire_together(names: &[&str], owners: &[OwnerId]) -> String {
     let (count, owners) = (names.len(), exposed(owners));
     format!(
         "acquire_together('{{{}}}', '{owners}', array_fill(60000::bigint, ARRAY[{count}]), \
-         array_fill(''::text, ARRAY[{count}]), NULL, 0, false, {LIMIT})",
+         array_fill(''::text, ARRAY[{count}]), {LIMIT})",
         names.join(",")
     )
 }
@@ -264,26 +264,7 @@ async fn c22_grants_in_company_wait_for_the_disk_and_releases_do_not() {
     assert_eq!(commits("on", &release).as_deref(), Some("off"));
 }
 
-/// C22: a waiter that `acquire_all` lets in is granted on disk, although the caller itself gets nothing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c22_a_waiter_that_several_locks_let_in_is_on_disk() {
-    let (server, name) = used().await;
-    let [dead, waiter, late] = [OwnerId::random(), OwnerId::random(), OwnerId::random()];
-    call(server, &acquire(&name, dead, false));
-    call(server, &acquire(&name, waiter, true));
-    server.psql(&format!(
-        "UPDATE leasehold.locks_grants SET expires_at = now() - interval '1s' WHERE name = '{name}'"
-    ));
-    let several = acquire_together(&[&name], &[late]).replace("0, false", "0, true");
-    let answer = server.psql(&format!(
-        "BEGIN; SELECT FROM leasehold.locks_v1_{several}; \
-         SELECT owner || ' ' || current_setting('synchronous_commit') \
-         FROM leasehold.locks_grants WHERE name = '{name}'; COMMIT"
-    ));
-    assert!(answer.contains(" on"), "{answer}");
-}
-
-/// C22: the same for a withdrawal of two claims, of which the first lets a waiter in.
+/// C22: a waiter that a withdrawal of two claims lets in by the first is granted on disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_waiter_that_a_withdrawal_lets_in_is_on_disk() {
     let (server, name) = used().await;

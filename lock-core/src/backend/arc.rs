@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use super::admin::LockAdmin;
 use super::answers::{Attempt, Extension, Release};
 use super::distributed_lock::{DistributedLock, LossWatch};
-use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use super::extensions::{RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{BackendError, Capabilities, Claim, Lease, LockName, OwnerId, Renewal};
 
@@ -61,9 +61,5 @@ impl<L: DistributedLock + ?Sized> DistributedLock for Arc<L> {
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         (**self).run_records()
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        (**self).several()
     }
 }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::admin::LockAdmin;
 use super::answers::{Attempt, Extension, Release};
-use super::extensions::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use super::extensions::{RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal,
@@ -25,7 +25,7 @@ pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
 /// Four verbs are the protocol: [`acquire`](Self::acquire), [`extend`](Self::extend),
 /// [`release`](Self::release) and [`withdraw`](Self::withdraw). A store that can do more implements a further trait,
 /// and returns itself from that trait's accessor: [`admin`](Self::admin), [`token_ranges`](Self::token_ranges),
-/// [`run_records`](Self::run_records), [`several`](Self::several).
+/// [`run_records`](Self::run_records).
 ///
 /// # For implementors
 /// A backend says how to ask its server **once**. It has no retry loop, no timer and no task of its
@@ -156,11 +156,6 @@ pub trait DistributedLock: fmt::Debug + Send + Sync + 'static {
 
     /// Keeps others out after a holder's work has ended (C41), and records runs (C42).
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
-        None
-    }
-
-    /// Grants several locks that are free in one request (C39).
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
         None
     }
 }

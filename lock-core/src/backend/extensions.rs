@@ -2,34 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::answers::{Grant, Recording, Release, Reserved};
+use super::answers::{Recording, Release, Reserved};
 use crate::model::{
-    BackendError, Claim, FencingToken, LockName, Occurrence, OwnerId, Record, RecordedRun,
-    Reservation, Ttl,
+    BackendError, FencingToken, LockName, Occurrence, OwnerId, Record, RecordedRun, Reservation,
+    Ttl,
 };
-
-/// Grants several locks that are free in one request (C39).
-#[async_trait]
-pub trait AcquiresSeveral: Send + Sync {
-    /// Acquires locks that are free for `claims`, in their order and in one request. It stops before the first claim
-    /// that it does not grant (C39). The answer has one grant for each claim before that.
-    ///
-    /// A lock is not free if [`acquire`](crate::DistributedLock::acquire) without a waiter would not grant it:
-    /// another holds it, it has waiters, or the claim is refused. This is no error: the caller then asks for that
-    /// lock alone, and learns the reason. A claim that holds its lock already is granted again (C16). No claim takes
-    /// a place in a queue.
-    ///
-    /// If all locks are free, it grants all of up to [`MultiRequest::MAX_NAMES`](crate::MultiRequest::MAX_NAMES). It
-    /// may grant fewer or none if the store is in an exceptional state.
-    ///
-    /// # Errors
-    /// [`BackendError`] if the server did not answer the question, or if one of the claims was withdrawn. If the
-    /// outcome is unknown, any of the claims may be granted; otherwise none is.
-    ///
-    /// # Cancel safety
-    /// After a drop any of the claims may be granted: [`withdraw`](crate::DistributedLock::withdraw) undoes each.
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError>;
-}
 
 /// Reserves tokens for holds that pass within a client (C26).
 #[async_trait]

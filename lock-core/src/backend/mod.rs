@@ -1,7 +1,7 @@
 //! The traits of a backend, and helpers for its authors.
 //!
 //! A backend implements [`DistributedLock`] for a type that is cheap to clone. It also implements those of
-//! [`LockAdmin`], [`ReservesTokens`], [`RecordsRuns`] and [`AcquiresSeveral`] that its store can do. The rest of this
+//! [`LockAdmin`], [`ReservesTokens`] and [`RecordsRuns`] that its store can do. The rest of this
 //! module is shared by several backends: the [bounds](self) of the contract that a server must know,
 //! [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
 //! requests, [`Batches`] for requests that are sent together, [`Register`] for stores that compare and swap,
@@ -41,7 +41,7 @@ pub use self::bounds::{
 };
 pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::ext::DistributedLockExt;
-pub use self::extensions::{AcquiresSeveral, KeepsFences, RecordsRuns, ReservesTokens};
+pub use self::extensions::{KeepsFences, RecordsRuns, ReservesTokens};
 pub use self::lock_value::{ClockReading, Held, HoldRequest, LockValue};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::admin::{Changes, LockAdmin};
-use super::answers::{Attempt, Extension, Grant, Recording, Release, Reserved};
+use super::answers::{Attempt, Extension, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
-use super::extensions::{AcquiresSeveral, KeepsFences, RecordsRuns, ReservesTokens};
+use super::extensions::{KeepsFences, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
@@ -158,10 +158,6 @@ impl<B: DistributedLock> DistributedLock for Prefixed<B> {
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         self.backend.run_records().map(|_| self as _)
     }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        self.backend.several().map(|_| self as _)
-    }
 }
 
 #[async_trait]
@@ -204,15 +200,6 @@ impl<B: DistributedLock> RecordsRuns for Prefixed<B> {
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
         self.able(self.backend.run_records())?.forget(&self.stored(name)?, occurrence).await
-    }
-}
-
-#[async_trait]
-impl<B: DistributedLock> AcquiresSeveral for Prefixed<B> {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let stored = claims.iter().map(|claim| self.stored_claim(claim));
-        let stored = stored.collect::<Result<Vec<_>, _>>()?;
-        self.able(self.backend.several())?.acquire_while_free(&stored).await
     }
 }
 

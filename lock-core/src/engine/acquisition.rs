@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use super::hold::Hold;
@@ -13,10 +13,17 @@ use super::server_place::{Busy, ServerPlace};
 use super::shared::{Acquired, Shared};
 use super::succession::Succession;
 use super::tries::TryTurn;
-use crate::model::{Capabilities, Claim, Kind, Lease, LockError, LockName, LockRequest, Wait};
+use super::wait::AttemptOutcome;
+use crate::model::{
+    BackendError, BoxError, Capabilities, Claim, Contention, Kind, Lease, LockError, LockName,
+    LockRequest, Outcome, Wait,
+};
 
 /// A hold, and its succession: the way in which it passes to the next task.
 pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
+
+/// Outcome of an acquisition that asked once: a hold, or the acquisition, with the contention if the lock is busy.
+pub(crate) type AskedOnce = Result<Acquired, Box<(Acquisition, Option<Contention>)>>;
 
 /// An acquisition in flight. It is made before the first byte is sent. Dropped at any point, it withdraws whatever
 /// the server may have granted by then (C19).
@@ -71,6 +78,27 @@ impl Acquisition {
         outcome
     }
 
+    /// Asks the server once, within `wait` and without a place in its queue. A claim without an answer keeps its owner,
+    /// so that its next request finds its own grant (C16).
+    pub(crate) async fn ask_once(mut self, wait: Wait) -> Result<AskedOnce, LockError> {
+        let sent = Instant::now();
+        let asking = self.shared.waiting();
+        let asked = asking.ask_once(&mut self.place);
+        let outcome = match wait.span() {
+            Some(span) => timeout(span, asked).await.unwrap_or(Ok(AttemptOutcome::Troubled)),
+            None => asked.await,
+        };
+        let lease = match outcome? {
+            AttemptOutcome::Granted(lease) => lease,
+            AttemptOutcome::Busy { seen, .. } => return Ok(Err(Box::new((self, Some(seen))))),
+            AttemptOutcome::Troubled => return Ok(Err(Box::new((self, None)))),
+        };
+        let report = self.shared.telemetry.acquiring_since(self.name(), sent);
+        let hold = self.held(lease)?;
+        report.ended(Ok(hold.token()));
+        Ok(Ok(self.acquired((hold, None))))
+    }
+
     /// Turns a granted acquisition into the parts of a guard.
     pub(crate) fn acquired(self, (hold, succession): Granted) -> Acquired {
         Acquired { hold, claim: self.place.owned, succession }
@@ -111,27 +139,24 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let Self { shared, place, .. } = self;
         let limit = shared.options.request_timeout;
-        let one = shared.tries.begin(&place.claim.name);
+        let one = shared.tries.begin(&place.claim.name, limit.saturating_sub(began.elapsed()));
         let mut progress = Progress::new(wait, limit);
-        // C17: a try that nobody polls does not keep the others from asking in time.
-        let asking = match timeout_at(began + limit / 2, one.turn()).await {
-            Ok(TryTurn::Ask(asking)) => Some(asking),
-            Ok(TryTurn::Busy(seen)) => {
+        let asking = match one.turn().await {
+            TryTurn::Ask(asking) => asking,
+            TryTurn::Busy(seen) => {
                 request.listener().tell(&seen);
                 let (asked, answered) = (shared.options.clock.now(), Instant::now());
                 progress.busy(&Busy { seen, asked, answered });
                 return Err(progress.into_error(&place.claim, shared.name(), None));
             }
-            Err(_) => None,
+            TryTurn::Unanswered(failed) => {
+                return Err(unanswered(&place.claim.name, shared.name(), began, failed));
+            }
         };
         // C17: the wait for the turn is included.
         let waiting = shared.waiting_within(limit.saturating_sub(began.elapsed()));
         let asked = waiting.acquire(place, wait, request.listener(), &mut None).await;
-        match (asking, asked.as_ref().map_err(LockError::contention)) {
-            (Some(asking), Ok(_)) => asking.granted(),
-            (Some(asking), Err(Some(seen))) => asking.busy(seen.clone()),
-            (Some(_), Err(None)) | (None, _) => {}
-        }
+        asking.answered(&asked);
         asked
     }
 
@@ -160,6 +185,20 @@ impl Acquisition {
         let waiting = self.shared.waiting_within(limit);
         waiting.acquire(&mut self.place, wait, request.listener(), &mut None).await
     }
+}
+
+/// Returns the error of a try that sent nothing, since the request of another try had no answer.
+fn unanswered(
+    name: &LockName,
+    backend: &'static str,
+    began: Instant,
+    failed: Option<BackendError>,
+) -> LockError {
+    let context = "the request of another task for the same lock failed";
+    let silent = || format!("no answer within {:?}", began.elapsed()).into();
+    let failed = failed.map_or_else(silent, BoxError::from);
+    let error = BackendError::transient(backend, Outcome::NotApplied, context, failed);
+    LockError::backend("acquire", Some(name), error)
 }
 
 pub(super) fn new_place(shared: &Shared, claim: Claim) -> ServerPlace {

@@ -5,6 +5,7 @@ use tokio::time::{Instant, timeout};
 use super::acquisition::{Acquisition, Granted, new_place};
 use super::local_queue::{LinePlace, LineSight, Move, Turn};
 use super::succession::{Passed, Succession};
+use super::wait::AttemptOutcome;
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
 impl Acquisition {
@@ -14,8 +15,7 @@ impl Acquisition {
         wait: Wait,
         request: &LockRequest,
     ) -> Result<Granted, LockError> {
-        let (started, limit) = (Instant::now(), self.shared.options.request_timeout);
-        let patience = wait.span().map_or(limit, |span| span.min(limit)) / 2;
+        let (started, patience) = (Instant::now(), self.shared.patience(wait));
         let together = self.place.claim.kind.together();
         let mut place = self.shared.local_queue.join(self.name(), together, patience);
         let lease = loop {
@@ -103,7 +103,11 @@ impl Acquisition {
             Some(span) => timeout(span, asked).await.ok(),
             None => Some(asked.await),
         };
-        let granted = asked.unwrap_or_else(|| Err(self.gave_up(&asks.sight(), wait)));
+        let outcome = asked.unwrap_or_else(|| Err(self.gave_up(&asks.sight(), wait)));
+        let granted = outcome.map(|outcome| match outcome {
+            AttemptOutcome::Granted(lease) => Some(lease),
+            AttemptOutcome::Busy { .. } | AttemptOutcome::Troubled => None,
+        });
         asks.asked_beside(matches!(granted, Ok(Some(_))));
         granted
     }

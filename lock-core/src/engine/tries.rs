@@ -1,17 +1,23 @@
 //! One request on its way to the server for many tries of one process.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use foldhash::HashMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
 
-use crate::model::{Contention, LockName};
+use crate::model::{BackendError, Contention, LockError, LockName};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// The tries of this client in flight, by name: one at a time asks the server, and its answer serves others.
 ///
 /// "Busy" serves each try that began before the request was sent, since the server looked during that try. A grant
 /// serves, as "busy", each try that began before the grant came. All other tries ask in their turn.
+///
+/// A try that has had no answer for half of a request time-out may not be polled: one other try then asks beside it.
+/// A try with little time left asks no more, since it would get no answer. So a slow server gets few requests,
+/// however many tries there are.
 #[derive(Debug, Default)]
 pub(crate) struct Tries {
     names: Mutex<HashMap<LockName, Entry>>,
@@ -26,15 +32,21 @@ struct Entry {
 
 #[derive(Debug)]
 struct Turns {
-    asks: Semaphore,
-    last: Mutex<LastAnswer>,
+    /// Has a permit while no try has the turn.
+    free: Semaphore,
+    state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct LastAnswer {
+#[derive(Debug)]
+struct State {
     /// Number of requests so far. A grant counts once more when it comes.
     begun: u64,
-    busy: Option<Contention>,
+    /// Number of the request of the try that has the turn, and the time from which on another may take the turn.
+    asking: (u64, Instant),
+    /// The last "busy", with the number of its request.
+    busy: Option<(u64, Contention)>,
+    /// Error of the last request, if it failed.
+    failed: Option<BackendError>,
 }
 
 /// A try of this client.
@@ -45,6 +57,8 @@ pub(crate) struct OneTry<'a> {
     turns: Arc<Turns>,
     /// Number of requests that had been sent when the try began.
     begun: u64,
+    limit: Duration,
+    end: Instant,
 }
 
 /// Outcome of the wait for a turn.
@@ -52,68 +66,109 @@ pub(crate) struct OneTry<'a> {
 pub(crate) enum TryTurn<'a> {
     Ask(Asking<'a>),
     Busy(Contention),
+    /// No request of the other tries had an answer in time. Returns the error of the last one, if it failed.
+    Unanswered(Option<BackendError>),
 }
 
-/// The only try of its name that asks the server. Its drop lets the next one ask.
+/// The try that asks the server. Its drop lets the next one ask.
 #[derive(Debug)]
 pub(crate) struct Asking<'a> {
     turns: &'a Turns,
-    _permit: Option<SemaphorePermit<'a>>,
+    /// Number of its request.
+    number: u64,
 }
 
 impl Tries {
-    pub(crate) fn begin(&self, name: &LockName) -> OneTry<'_> {
+    /// Begins a try that ends after `limit`.
+    pub(crate) fn begin(&self, name: &LockName, limit: Duration) -> OneTry<'_> {
         let mut names = locked(&self.names);
         let entry = names.entry(name.clone()).or_default();
         entry.tries += 1;
         let turns = entry.turns.clone();
         drop(names);
-        let begun = turns.last().begun;
-        OneTry { tries: self, name: name.clone(), turns, begun }
+        let (begun, end) = (turns.state().begun, Instant::now() + limit);
+        OneTry { tries: self, name: name.clone(), turns, begun, limit, end }
     }
 }
 
 impl Default for Turns {
     fn default() -> Self {
-        Self { asks: Semaphore::new(1), last: Mutex::default() }
+        let state = State { begun: 0, asking: (0, Instant::now()), busy: None, failed: None };
+        Self { free: Semaphore::new(1), state: Mutex::new(state) }
     }
 }
 
 impl Turns {
-    fn last(&self) -> MutexGuard<'_, LastAnswer> {
-        locked(&self.last)
+    fn state(&self) -> MutexGuard<'_, State> {
+        locked(&self.state)
     }
 }
 
 impl OneTry<'_> {
-    /// Waits until no other try asks, first come first served.
+    /// Waits for the turn, first come first served, or for an answer to another try.
     ///
     /// # Cancel safety
     /// Nothing is lost if the future is dropped.
     pub(crate) async fn turn(&self) -> TryTurn<'_> {
-        // The semaphore is never closed, so a permit always comes.
-        let permit = self.turns.asks.acquire().await.ok();
-        let mut last = self.turns.last();
-        if last.begun > self.begun
-            && let Some(seen) = &last.busy
-        {
-            return TryTurn::Busy(seen.clone());
+        loop {
+            let until = match self.is_late() {
+                true => self.end,
+                false => self.turns.state().asking.1.min(self.end - self.limit / 4),
+            };
+            let free = timeout_at(until, self.turns.free.acquire()).await;
+            let (mut state, now) = (self.turns.state(), Instant::now());
+            if let Some((number, seen)) = &state.busy
+                && *number > self.begun
+            {
+                return TryTurn::Busy(seen.clone());
+            }
+            if self.is_late() && (free.is_ok() || now >= self.end) {
+                return TryTurn::Unanswered(state.failed.clone());
+            }
+            match free {
+                // The semaphore is never closed, so a permit always comes.
+                Ok(free) => free.into_iter().for_each(SemaphorePermit::forget),
+                Err(_) if self.is_late() || now < state.asking.1 => continue,
+                Err(_) => {}
+            }
+            let number = state.begun + 1;
+            (state.begun, state.asking, state.failed) =
+                (number, (number, now + self.limit / 2), None);
+            return TryTurn::Ask(Asking { turns: &self.turns, number });
         }
-        *last = LastAnswer { begun: last.begun + 1, busy: None };
-        TryTurn::Ask(Asking { turns: &self.turns, _permit: permit })
+    }
+
+    /// Returns true if too little time is left for a request of its own.
+    fn is_late(&self) -> bool {
+        Instant::now() + self.limit / 4 >= self.end
     }
 }
 
 impl Asking<'_> {
-    /// Notes that the server answered "busy".
-    pub(crate) fn busy(self, seen: Contention) {
-        self.turns.last().busy = Some(seen);
+    /// Notes the server's answer: a grant, "busy", or none.
+    pub(crate) fn answered<T>(self, answer: &Result<T, LockError>) {
+        let mut state = self.turns.state();
+        match answer {
+            // For all others the lock is busy now.
+            Ok(_) => {
+                state.begun += 1;
+                state.busy = Some((state.begun, Contention::unknown()));
+            }
+            Err(LockError::Backend { source, .. }) => state.failed = Some(source.clone()),
+            Err(error) => {
+                let busy = error.contention().map(|seen| (self.number, seen.clone()));
+                state.busy = busy.or(state.busy.take());
+            }
+        }
     }
+}
 
-    /// Notes that the server granted the lock: for all others it is busy now.
-    pub(crate) fn granted(self) {
-        let mut last = self.turns.last();
-        *last = LastAnswer { begun: last.begun + 1, busy: Some(Contention::unknown()) };
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        // Another may have taken the turn.
+        if self.turns.state().asking.0 == self.number {
+            self.turns.free.add_permits(1);
+        }
     }
 }
 
@@ -135,6 +190,12 @@ mod tests {
 
     use super::*;
 
+    const LIMIT: Duration = Duration::from_secs(2);
+
+    fn busy() -> Result<(), LockError> {
+        Err(LockError::NotAcquired { name: name(), contention: Contention::unknown() })
+    }
+
     fn name() -> LockName {
         LockName::new("a").expect("a name")
     }
@@ -150,14 +211,14 @@ mod tests {
         matches!(turn, Some(TryTurn::Busy(_)))
     }
 
-    #[test]
-    fn c26_busy_serves_each_try_that_began_before_its_request() {
+    #[tokio::test]
+    async fn c26_busy_serves_each_try_that_began_before_its_request() {
         let tries = Tries::default();
-        let (one, before) = (tries.begin(&name()), tries.begin(&name()));
+        let (one, before) = (tries.begin(&name(), LIMIT), tries.begin(&name(), LIMIT));
         let asking = asks(one.turn().now_or_never());
-        let after = tries.begin(&name());
+        let after = tries.begin(&name(), LIMIT);
         assert!(before.turn().now_or_never().is_none(), "two ask at once");
-        asking.busy(Contention::unknown());
+        asking.answered(&busy());
         assert!(is_busy(before.turn().now_or_never()));
         let asking = asks(after.turn().now_or_never());
         drop(asking);
@@ -165,34 +226,34 @@ mod tests {
         assert!(locked(&tries.names).is_empty(), "something is left");
     }
 
-    #[test]
-    fn c26_a_grant_makes_the_lock_busy_for_each_try_that_began_before_it_came() {
+    #[tokio::test]
+    async fn c26_a_grant_makes_the_lock_busy_for_each_try_that_began_before_it_came() {
         let tries = Tries::default();
-        let one = tries.begin(&name());
+        let one = tries.begin(&name(), LIMIT);
         let asking = asks(one.turn().now_or_never());
-        let during = tries.begin(&name());
-        asking.granted();
-        let after = tries.begin(&name());
+        let during = tries.begin(&name(), LIMIT);
+        asking.answered(&Ok(()));
+        let after = tries.begin(&name(), LIMIT);
         assert!(is_busy(during.turn().now_or_never()));
         asks(after.turn().now_or_never());
     }
 
-    #[test]
-    fn c19_a_request_that_was_given_up_serves_nobody() {
+    #[tokio::test]
+    async fn c19_a_request_that_was_given_up_serves_nobody() {
         let tries = Tries::default();
-        let (one, two, three) = (tries.begin(&name()), tries.begin(&name()), tries.begin(&name()));
-        asks(one.turn().now_or_never()).busy(Contention::unknown());
-        let four = tries.begin(&name());
-        drop(asks(four.turn().now_or_never()));
-        asks(two.turn().now_or_never()).busy(Contention::unknown());
-        assert!(is_busy(three.turn().now_or_never()));
+        let [one, two] = [(); 2].map(|()| tries.begin(&name(), LIMIT));
+        asks(one.turn().now_or_never()).answered(&busy());
+        let [three, four] = [(); 2].map(|()| tries.begin(&name(), LIMIT));
+        drop(asks(three.turn().now_or_never()));
+        asks(four.turn().now_or_never()).answered(&busy());
+        assert!(is_busy(two.turn().now_or_never()));
     }
 
     /// A thread that drops its try frees the entry's turns after the try has been counted.
-    #[test]
-    fn r1_the_last_try_takes_its_entry_along_while_another_thread_frees_its_turns() {
+    #[tokio::test]
+    async fn r1_the_last_try_takes_its_entry_along_while_another_thread_frees_its_turns() {
         let tries = Tries::default();
-        let one = tries.begin(&name());
+        let one = tries.begin(&name(), LIMIT);
         let freed_later = one.turns.clone();
         drop(one);
         assert!(locked(&tries.names).is_empty(), "something is left");

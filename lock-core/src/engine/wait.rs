@@ -103,23 +103,19 @@ impl<'a> Waiting<'a> {
         progress.into_error(&place.claim, self.shared.name(), seen_in_line)
     }
 
-    /// Asks once, without a place in the server's queue; `None` if the claim was not granted. The place is new again if
-    /// the server surely has nothing of it.
-    pub(crate) async fn ask_once(
+    /// Asks once, without a place in the server's queue. The place is new again if the server surely has nothing of it.
+    pub(super) async fn ask_once(
         &self,
         place: &mut ServerPlace,
-    ) -> Result<Option<Lease>, LockError> {
+    ) -> Result<AttemptOutcome, LockError> {
         let mut progress = Progress::new(Wait::Never, self.request_timeout);
-        let refused = match self.attempt(place, &mut progress).await {
-            Ok(AttemptOutcome::Granted(lease)) => return Ok(Some(lease)),
-            Ok(AttemptOutcome::Busy { .. }) => return Ok(None),
-            Ok(AttemptOutcome::Troubled) => progress.outage().map(|(_, error)| error),
-            Err(error) => return Err(progress.refused(&place.claim.name, error)),
-        };
-        if refused.is_some_and(|error| error.outcome() == Outcome::NotApplied) {
+        let outcome = self.attempt(place, &mut progress).await;
+        let outcome = outcome.map_err(|error| progress.refused(&place.claim.name, error))?;
+        let failed = progress.outage().map(|(_, error)| error);
+        if failed.is_some_and(|error| error.outcome() == Outcome::NotApplied) {
             place.owned.state().note(ClaimEvent::Refused);
         }
-        Ok(None)
+        Ok(outcome)
     }
 
     /// Asks once, or continues the request in flight, and notes the outcome. An error is a refusal, which is final.
@@ -130,6 +126,7 @@ impl<'a> Waiting<'a> {
     ) -> Result<AttemptOutcome, BackendError> {
         let sent = place.ask(&self.shared.backend, &*self.shared.options.clock, progress.waits());
         let this = progress.try_since(sent);
+        place.answers.iter().for_each(|answers| answers.awaits_until(this.end));
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
             // A try that our own end cut short is no failure: the next head may receive its answer.
             if this.is_whole {
@@ -259,7 +256,7 @@ fn late(progress: &mut Progress, this: Try) -> AttemptOutcome {
 }
 
 /// Outcome of one attempt.
-enum AttemptOutcome {
+pub(super) enum AttemptOutcome {
     Granted(Lease),
     /// The place may have another TTL or label than the claim.
     Busy {

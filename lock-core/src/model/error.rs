@@ -185,6 +185,16 @@ impl LockError {
         }
     }
 
+    /// Returns the same error, with the contention that was `seen` if it has none.
+    pub(crate) fn or_seen(self, seen: Option<Contention>) -> Self {
+        match self {
+            Self::Timeout { name, waited, contention } => {
+                Self::Timeout { name, waited, contention: contention.or(seen) }
+            }
+            error => error,
+        }
+    }
+
     /// Returns the error of a wait that took `waited` in all.
     pub(crate) fn after(self, waited: Duration) -> Self {
         match self {

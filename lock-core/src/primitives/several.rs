@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{TryFutureExt, join_all};
 use tokio::time::Instant;
 
 use super::multi_guard::{MultiGuard, first_loss, loss_of};
 use crate::client::LockClient;
-use crate::engine::{Acquired, Acquisition, acquire_free};
+use crate::engine::Acquisition;
 use crate::guard::LockGuard;
 use crate::model::{
     Claim, Contention, InputKind, InvalidInput, LockError, LockName, LockRequest, LostReason, Wait,
@@ -44,7 +45,7 @@ type Tell = dyn Fn(&LockName, &Contention) + Send + Sync;
 
 impl MultiRequest {
     /// The most locks that are acquired together.
-    pub const MAX_NAMES: usize = 64;
+    pub const MAX_NAMES: usize = 512;
 
     /// Asks for the locks with these names, in any order. A repeated name counts once.
     pub fn new(names: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
@@ -136,14 +137,18 @@ impl LockClient {
     ///
     /// Takes the names, or a [`MultiRequest`] with a wait and a TTL. The locks are acquired in the order of the bytes
     /// of their names. So programs that acquire their locks in this way cannot wait for each other in a circle,
-    /// whatever the order of their names is. One request acquires all free locks up to the first one that is not
-    /// free, where the backend [can](crate::DistributedLock::several): if all locks are free, one request is enough.
-    /// Acquired locks are renewed during the wait for the next one. **A program that holds a lock and asks for others
-    /// may wait in a circle**: ask for all at once.
+    /// whatever the order of their names is. Acquired locks are renewed during the wait for the next one.
+    /// **A program that holds a lock and asks for others may wait in a circle**: ask for all at once.
+    ///
+    /// A request that waits acquires the first lock, and then asks for all others at once. It keeps the locks before
+    /// the first busy one, releases the locks behind that one, and waits for the busy lock. A request that does not
+    /// wait asks for one lock after the other, and ends at the first busy one. So of requests that overlap, are sent
+    /// together and do not wait, at least one is granted.
     ///
     /// # How long it takes
-    /// As for [`acquire`](Self::acquire), with one wait for all. A request that does not wait takes at most one
-    /// request time-out for each lock.
+    /// As for [`acquire`](Self::acquire), with one wait for all. If all locks are free, a request that waits takes two
+    /// round trips, and a request that does not wait takes one for each lock, and at most one request time-out for
+    /// each.
     ///
     /// # Errors
     /// No lock is held then: acquired locks are released in the background.
@@ -174,27 +179,85 @@ impl LockClient {
         let request = MultiRequest { each: self.complete(request.each), ..request };
         // One wait in all for the locks.
         let (started, total) = (Instant::now(), request.each.wait_policy());
-        let left = || total.rest_since(started);
+        let (left, patience) = (|| total.rest_since(started), self.shared.patience(total));
         let begin = |claim| Acquisition::new(self.shared.clone(), claim);
-        let mut waiting: VecDeque<_> =
+        let mut rest: VecDeque<_> =
             request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
-        let guard = |acquired: Acquired| LockGuard::new(self.shared.clone(), acquired);
-        let mut guards = Vec::new();
-        loop {
-            let free = unless_lost(&guards, acquire_free(&mut waiting, left())).await?;
-            guards.extend(free.into_iter().map(guard));
-            // Waits for a lock that is not free, or learns why it is refused.
-            let Some(mut next) = waiting.pop_front() else { break };
+        let (mut guards, mut reach) = (Vec::new(), MultiRequest::MAX_NAMES);
+        let (mut answered, mut seen) = (started, None);
+        while let Some(mut next) = rest.pop_front() {
             let each = request.for_name(next.name()).wait(left());
-            let granted = unless_lost(&guards, next.run(&each)).await;
-            let granted = granted.map_err(|error| error.after(started.elapsed()))?;
-            guards.push(guard(next.acquired(granted)));
+            let granted = unless_lost(&guards, next.run(&each)).await.map_err(|error| {
+                // C48: the server has answered lately, or was silent for long.
+                let is_silent = answered.elapsed() >= patience;
+                let seen = seen.take().or_else(|| (!is_silent).then(Contention::unknown));
+                error.after(started.elapsed()).or_seen(seen)
+            })?;
+            guards.push(LockGuard::new(self.shared.clone(), next.acquired(granted)));
+            answered = Instant::now();
+            if !total.waits() {
+                // C39: holds none out of order, which could refuse a rival that refuses this request in turn.
+                continue;
+            }
+            // On the heap, since it is as large as the rest.
+            let asked = Box::pin(self.ask_at_once(&request, &mut rest, reach, left()));
+            let free = unless_lost(&guards, asked).await?;
+            seen = free.busy;
+            // The locks behind a busy one were acquired in vain: fewer are asked for next.
+            reach = if free.are_all { reach * 2 } else { free.guards.len().max(1) };
+            guards.extend(free.guards);
         }
         if let Some(span) = request.max_hold {
             guards.iter().for_each(|guard| guard.renew_for(span));
         }
         Ok(MultiGuard::new(guards))
     }
+
+    /// Asks at once for the first `reach` locks of `rest`, without places in queues, and returns those before the first
+    /// that is not granted. The locks behind that one are given back, since they would be held out of order during the
+    /// wait for it (C39).
+    async fn ask_at_once(
+        &self,
+        request: &MultiRequest,
+        rest: &mut VecDeque<Acquisition>,
+        reach: usize,
+        wait: Wait,
+    ) -> Result<FreeLocks, LockError> {
+        // C26: earlier tasks of this client are not overtaken.
+        let is_next = |each: &&Acquisition| !self.shared.local_queue.has_line(each.name());
+        let count = rest.iter().take(reach).take_while(is_next).count();
+        let guard = |acquired| LockGuard::new(self.shared.clone(), acquired);
+        // C19: each grant has its guard at once, since the rest of them may be dropped.
+        let ask = |each: Acquisition| each.ask_once(wait).map_ok(|asked| asked.map(guard));
+        let asked = join_all(rest.drain(..count).map(ask)).await;
+        let (mut guards, mut busy, mut behind) = (Vec::new(), None, Vec::new());
+        for outcome in asked {
+            match outcome? {
+                Ok(guard) if behind.is_empty() => guards.push(guard),
+                Ok(guard) => {
+                    let claim = request.each.for_name(guard.name()).claim()?;
+                    behind.push(Acquisition::new(self.shared.clone(), claim)?);
+                }
+                Err(refused) => {
+                    let (acquisition, seen) = *refused;
+                    busy = if behind.is_empty() { seen } else { busy };
+                    behind.push(acquisition);
+                }
+            }
+        }
+        let are_all = behind.is_empty();
+        behind.into_iter().rev().for_each(|each| rest.push_front(each));
+        Ok(FreeLocks { guards, are_all, busy })
+    }
+}
+
+/// Locks that were free when they were asked for at once.
+struct FreeLocks {
+    guards: Vec<LockGuard>,
+    /// False if another lock was not granted.
+    are_all: bool,
+    /// Contention of the first lock that was not granted, if it is busy.
+    busy: Option<Contention>,
 }
 
 /// Runs `work` until it ends, or until one of the held locks is lost.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Claim, Extension, LossWatch, RecordsRuns, Release, Renewal,
-    Reservation, Reserved, ReservesTokens, WaiterHandle,
+    Attempt, Claim, Extension, LossWatch, RecordsRuns, Release, Renewal, Reservation, Reserved,
+    ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Kinds, Lease, LockAdmin, LockError, LockName,
@@ -155,10 +155,6 @@ impl DistributedLock for EtcdBackend {
     }
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
-        Some(self)
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
         Some(self)
     }
 

@@ -8,4 +8,3 @@ pub(crate) mod keeper;
 pub(crate) mod listing;
 pub(crate) mod renewal;
 pub(crate) mod runs;
-pub(crate) mod several;

@@ -60,18 +60,6 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) ->
     Txn::new().when(is_free(keys)).and_then([take]).or_else(otherwise)
 }
 
-/// Takes all of these locks, each on a lease, if nobody has a claim on any of them (C39). Otherwise it reads the
-/// first claim on each. A withdrawn claim gets none (C19).
-pub(crate) fn take_all<'a>(tries: impl Iterator<Item = (&'a ClaimKeys, &'a Claim, i64)>) -> Txn {
-    let (mut free, mut takes, mut otherwise) = (Vec::new(), Vec::new(), Vec::new());
-    for (keys, claim, hold) in tries {
-        free.extend(is_free(keys));
-        takes.push(take(keys, claim, hold));
-        otherwise.push(TxnOp::get(&*keys.range, Some(first().with_keys_only())));
-    }
-    Txn::new().when(free).and_then(takes).or_else(otherwise)
-}
-
 /// Returns the conditions that nobody has a claim on the lock, and that our claim was not withdrawn.
 fn is_free(keys: &ClaimKeys) -> [Compare; 2] {
     let nobody = Compare::create_revision(&*keys.range, CompareOp::Equal, 0).with_prefix();

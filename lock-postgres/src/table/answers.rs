@@ -20,7 +20,8 @@ pub(crate) fn attempt(claim: &Claim, row: &PgRow) -> Result<Attempt, BackendErro
     const WHAT: &str = "the answer to an acquire";
     let at = ServerTime(micros(get(row, 1, WHAT)?));
     if let Some(token) = get::<Option<i64>>(row, 0, WHAT)? {
-        return granted(claim, token, at, row, 5).map(Attempt::Granted);
+        let grant = Grant::new(fencing_token(token)?, claim.ttl.as_duration()).at(at);
+        return Ok(Attempt::Granted(grant.with_slots(slots(row, 5)?)));
     }
     let counted = get::<Option<i64>>(row, 6, WHAT)?.unwrap_or(0);
     if counted == -1 {
@@ -59,17 +60,6 @@ pub(super) fn extensions(
     answers.chars().zip(renewals).map(extension).collect()
 }
 
-/// Reads the answer to an acquire of several: the part of the call, token, now, slots.
-pub(crate) fn grants(claims: &[Claim], rows: &[PgRow]) -> Result<Vec<Grant>, BackendError> {
-    claims.iter().zip(rows).map(|(claim, row)| granted_of_many(claim, row)).collect()
-}
-
-fn granted_of_many(claim: &Claim, row: &PgRow) -> Result<Grant, BackendError> {
-    const WHAT: &str = "the answer to an acquire of many";
-    let at = ServerTime(micros(get(row, 2, WHAT)?));
-    granted(claim, get(row, 1, WHAT)?, at, row, 3)
-}
-
 /// Reads which holds of a batch were ended.
 pub(super) fn released_together<Q>(
     holds: &[Q],
@@ -78,12 +68,16 @@ pub(super) fn released_together<Q>(
     answered_together(holds, rows, |_, _| Ok(Release::Released))
 }
 
-/// Reads which claims of a batch were granted, as [`grants`] does.
+/// Reads which claims of a batch were granted: the part of the call, token, now.
 pub(super) fn granted_together(
     claims: &[Claim],
     rows: &[PgRow],
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
-    answered_together(claims, rows, |claim, row| granted_of_many(claim, row).map(Attempt::Granted))
+    const WHAT: &str = "the answer to an acquire of many";
+    answered_together(claims, rows, |claim, row| {
+        let (token, at) = (fencing_token(get(row, 1, WHAT)?)?, micros(get(row, 2, WHAT)?));
+        Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).at(ServerTime(at))))
+    })
 }
 
 /// Reads the answers to some questions of a call. A row begins with the number of its question, from one.
@@ -104,21 +98,6 @@ fn answered_together<Q, A: Clone>(
         *answer = Some(read(question, row)?);
     }
     Ok(answers)
-}
-
-/// Creates a grant. This column has the slots, unless the claim is exclusive.
-fn granted(
-    claim: &Claim,
-    token: i64,
-    at: ServerTime,
-    row: &PgRow,
-    column: usize,
-) -> Result<Grant, BackendError> {
-    let slots = match claim.kind {
-        Kind::Exclusive => Slots::NONE,
-        _ => slots(row, column)?,
-    };
-    Ok(Grant::new(fencing_token(token)?, claim.ttl.as_duration()).with_slots(slots).at(at))
 }
 
 /// Name of the answer to a reservation in errors.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::FutureExt;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Batches, Claim, Extension, Notifications, RecordsRuns, Release,
-    Renewal, ReservesTokens, WaiterHandle,
+    Attempt, Batches, Claim, Extension, Notifications, RecordsRuns, Release, Renewal,
+    ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Kind, Kinds, LockAdmin, LockError, LockName,
@@ -253,10 +253,6 @@ impl DistributedLock for PostgresBackend {
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
     }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        Some(self)
-    }
 }
 
 /// Requests an exclusive hold of several locks, each for another caller.
@@ -264,21 +260,13 @@ async fn acquire_together(
     server: Server,
     claims: Vec<Claim>,
 ) -> Result<Vec<Option<Attempt>>, BackendError> {
-    let call = call_for_all(&server, &claims, Kind::Exclusive, InOrder(false));
-    answers::granted_together(&claims, &server.rows(&call).await?)
-}
-
-/// True to take locks in the order of their names, and to stop at the first that is not free.
-struct InOrder(bool);
-
-/// Creates a call that takes many locks, all of one kind.
-fn call_for_all(server: &Server, claims: &[Claim], kind: Kind, in_order: InOrder) -> Call {
     let call = server.call("acquire_together");
     let call = call.texts(claims.iter().map(|claim| claim.name.as_str()));
     let call = call.owners(claims.iter().map(|claim| claim.owner));
     let call = call.numbers(claims.iter().map(|claim| millis(claim.ttl)));
     let call = call.texts(claims.iter().map(|claim| claim.label.as_str()));
-    of_kind(call, kind).flag(in_order.0).number(server.clock_limit())
+    let call = call.number(server.clock_limit());
+    answers::granted_together(&claims, &server.rows(&call).await?)
 }
 
 /// Adds the number of permits of the lock, null for an exclusive hold, and the number of wanted permits.

@@ -1,7 +1,7 @@
 //! The operations on locks, each one script and one round trip.
 
 use futures_util::future::try_join_all;
-use lock_core::backend::{AcquiresSeveral, RecordsRuns, ReservesTokens};
+use lock_core::backend::{RecordsRuns, ReservesTokens};
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, ClockLimit, Extension, Grant, Record, Recording, Release, Renewal, Reservation,
+    Attempt, Claim, ClockLimit, Extension, Record, Recording, Release, Renewal, Reservation,
     Reserved, WaiterHandle,
 };
 use lock_core::{
@@ -24,7 +24,7 @@ use crate::protocol::error::{BACKEND, listening};
 use crate::protocol::keys::{self, Keys};
 use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
-use crate::scripts::{ACQUIRE_WHILE_FREE, POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW};
+use crate::scripts::{POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW};
 use crate::topology::Topology;
 use crate::wire::node::Node;
 
@@ -81,18 +81,6 @@ impl RedisBackend {
         });
         let attempt = reply::attempt(claim, reply.await?)?;
         Ok((attempt, hears))
-    }
-
-    /// Returns the arguments of a script that asks for several holds.
-    fn asking_for_all(&self, claims: &[Claim]) -> Vec<String> {
-        let of_claim = |claim: &Claim| {
-            let (ttl, label) = (claim.ttl.as_millis().to_string(), claim.label.as_str().to_owned());
-            [claim.owner.expose(), ttl, label, kind_mark(claim.kind).unwrap_or_default()]
-        };
-        [self.clock_limit().to_string()]
-            .into_iter()
-            .chain(claims.iter().flat_map(of_claim))
-            .collect()
     }
 }
 
@@ -166,21 +154,6 @@ impl DistributedLock for RedisBackend {
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        (!self.server.is_spread()).then_some(self)
-    }
-}
-
-#[async_trait]
-impl AcquiresSeveral for RedisBackend {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let owners: Vec<_> = claims.iter().map(|claim| claim.owner.expose()).collect();
-        let locks: Vec<_> = claims.iter().map(|claim| Keys::new(&claim.name)).collect();
-        let keys = locks.iter().zip(&owners).flat_map(|(lock, owner)| lock.claiming(owner));
-        let (keys, args) = (keys.collect::<Vec<_>>(), self.asking_for_all(claims));
-        reply::grants(claims, self.server.run(&ACQUIRE_WHILE_FREE, &keys, &args).await?)
     }
 }
 

@@ -49,24 +49,13 @@ fn beside(claim: &Claim, parts: Vec<Value>) -> Result<Attempt, BackendError> {
     }
 }
 
-/// Reads the answer of the script that acquires several locks.
-pub(crate) fn grants(claims: &[Claim], reply: Value) -> Result<Vec<Grant>, BackendError> {
-    let grants: Vec<(String, String)> = read(reply, "the answer to an acquire of several")?;
-    let grants = claims.iter().zip(grants);
-    grants.map(|(claim, (token, slots))| grant(claim, &token, Some(&slots))).collect()
-}
-
-fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
-    grant(claim, &token, slots.as_deref()).map(Attempt::Granted)
-}
-
 /// Makes a grant. The answer of the common case has no slots.
-fn grant(claim: &Claim, token: &str, slots: Option<&str>) -> Result<Grant, BackendError> {
+fn granted(claim: &Claim, token: String, slots: Option<String>) -> Result<Attempt, BackendError> {
     let token = token.parse().map_err(|_| unreadable("a token"))?;
     let slots = slots.filter(|slots| !slots.is_empty());
-    let slots = slots.map_or(Some(Slots::NONE), Slots::parse);
+    let slots = slots.map_or(Some(Slots::NONE), |slots| Slots::parse(&slots));
     let slots = slots.ok_or_else(|| unreadable("slots"))?;
-    Ok(Grant::new(token, claim.ttl.as_duration()).with_slots(slots))
+    Ok(Attempt::Granted(Grant::new(token, claim.ttl.as_duration()).with_slots(slots)))
 }
 
 /// Reads the answer of a script that extends the holds of `renewals`: `None` for each hold without an answer.
@@ -234,14 +223,13 @@ pub(crate) mod tests {
     #[test]
     fn fuzz_replies() {
         let claim = LockRequest::new("a").claim().expect("a claim");
-        let (claims, name) = ([claim.clone(), claim.clone()], claim.name.clone());
+        let name = claim.name.clone();
         let lease = format!("lease1:{}:7:1000:a", OwnerId::random().expose());
         let hold = Reservation::new(&Lease::import(&lease).expect("a lease"), 3, false);
         lock_fuzz::check(|parts| {
             let reply = || value(parts);
             let errors = [
                 attempt(&claim, reply()).err(),
-                grants(&claims, reply()).err(),
                 release(reply()).err(),
                 recording(reply()).err(),
                 recorded(reply()).err(),

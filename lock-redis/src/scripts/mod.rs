@@ -38,11 +38,6 @@ script!(
 );
 // The common case, an exclusive hold, is left out here.
 script!(ACQUIRE_BESIDE, "clock", "key", "waiting", "acquire_busy", "holds", "granting", "acquire");
-// Acquires several locks: the script of one lock is a function here.
-script!(
-    ACQUIRE_WHILE_FREE, "clock", "key", "waiting", "holds", "granting", "acquire_each",
-    "acquire_busy", "acquire", "acquire_while_free"
-);
 // This script handles only the common case, for many requests in one call.
 script!(ACQUIRE_TOGETHER, "clock", "key", "acquire_together");
 script!(EXTEND, "key", "holds", "keep_counter", "extend");
@@ -166,9 +161,9 @@ mod tests {
     #[test]
     fn every_bound_stands_in_the_scripts() {
         for program in [
-            &ACQUIRE, &ACQUIRE_BESIDE, &ACQUIRE_TOGETHER, &ACQUIRE_WHILE_FREE, &EXTEND,
-            &EXTEND_ACROSS_SLOTS, &RELEASE, &RELEASE_TOGETHER, &RESERVE, &RELEASE_AFTER, &RECORD,
-            &WITHDRAW, &INSPECT, &EVICT, &TRY_RIGHTS,
+            &ACQUIRE, &ACQUIRE_BESIDE, &ACQUIRE_TOGETHER, &EXTEND, &EXTEND_ACROSS_SLOTS, &RELEASE,
+            &RELEASE_TOGETHER, &RESERVE, &RELEASE_AFTER, &RECORD, &WITHDRAW, &INSPECT, &EVICT,
+            &TRY_RIGHTS,
         ] {
             for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_spread) {
                 assert!(!text.contains('@'), "{text}");

@@ -20,7 +20,6 @@ use super::once::{
 use super::owners::{self, ErrorShowsOwner, InspectionShowsOwner};
 use super::repeats::{RepeatIsAnotherGrant, RepeatIsBusy};
 use super::reservations::{NeverYields, Unreserved};
-use super::several::{TakesForTheWithdrawn, TakesOne, TakesPastTheBusy};
 use super::short_ttl::ShortTtl;
 use super::shortening::ExtensionShortens;
 use super::tokens::{Numbered, Tokens};
@@ -159,12 +158,6 @@ breaks! {
         => c02_names_are_data, "is to be a lock of its own";
     "names that are cut" = Names::stored(names::cut_at_255)
         => c02_names_are_data, "is to be a lock of its own";
-    "several that are taken past a busy one" = TakesPastTheBusy
-        => c39_no_lock_behind_a_busy_one_is_taken, "no lock behind a busy one is to be taken";
-    "several that are taken one by one" = TakesOne
-        => c39_free_locks_are_taken_in_one_request, "locks that are free are to be taken in one request";
-    "several that are taken for a withdrawn claim" = TakesForTheWithdrawn
-        => c39_a_withdrawn_claim_among_several_takes_nothing, "a withdrawn claim is to be granted nothing";
     "a delayed release that frees the lock at once" = ReleasesAtOnce
         => c41_a_delayed_release_ends_the_hold_then, "the server is to keep others out for";
     "a delayed release that leaves the hold to its owner" = StaysItsOwners

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording,
-    RecordsRuns, Release, Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, RecordsRuns, Release,
+    Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
@@ -75,16 +75,6 @@ pub(super) trait Flaw: Debug + Send + Sync + 'static {
 
     async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
         sound.acquire(claim, waiter).await
-    }
-
-    /// Grants none, so that the suite uses `acquire`, where the flaw is.
-    async fn acquire_while_free(
-        &self,
-        sound: &Sound,
-        claims: &[Claim],
-    ) -> Result<Vec<Grant>, BackendError> {
-        let _ = (sound, claims);
-        Ok(Vec::new())
     }
 
     async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
@@ -230,21 +220,6 @@ impl<F: Flaw> DistributedLock for Flawed<F> {
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         Some(self)
     }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        Some(self)
-    }
-}
-
-#[async_trait]
-impl<F: Flaw> AcquiresSeveral for Flawed<F> {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let grants = self.flaw.acquire_while_free(self.begun(), claims).await?;
-        for (claim, grant) in claims.iter().zip(&grants) {
-            self.sound.claims.note(claim, &Attempt::Granted(grant.clone()));
-        }
-        Ok(grants)
-    }
 }
 
 #[async_trait]
@@ -324,14 +299,6 @@ pub(super) struct Flawless;
 
 #[async_trait]
 impl Flaw for Flawless {
-    async fn acquire_while_free(
-        &self,
-        sound: &Sound,
-        claims: &[Claim],
-    ) -> Result<Vec<Grant>, BackendError> {
-        sound.acquire_while_free(claims).await
-    }
-
     async fn release_or_reserve(
         &self,
         sound: &Sound,

@@ -18,7 +18,6 @@ mod once;
 mod owners;
 mod repeats;
 mod reservations;
-mod several;
 mod short_ttl;
 mod shortening;
 mod tokens;

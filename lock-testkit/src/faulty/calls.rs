@@ -6,8 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_core::backend::{
-    AcquiresSeveral, Attempt, Changes, Claim, Extension, Grant, LossWatch, Record, Recording,
-    RecordsRuns, Release, Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
+    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, RecordsRuns, Release,
+    Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
@@ -104,24 +104,6 @@ impl DistributedLock for Faulty {
 
     fn run_records(&self) -> Option<&dyn RecordsRuns> {
         self.backend.run_records().map(|_| self as _)
-    }
-
-    fn several(&self) -> Option<&dyn AcquiresSeveral> {
-        self.backend.several().map(|_| self as _)
-    }
-}
-
-#[async_trait]
-impl AcquiresSeveral for Faulty {
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        self.plan().last_claim = claims.last().cloned();
-        if claims.iter().any(|claim| self.plan().jammed.contains(&claim.name)) {
-            return pending().await;
-        }
-        let is_free = |claim: &&Claim| matches!(self.is_stuck(&claim.name), Ok(false));
-        let free: Vec<_> = claims.iter().take_while(is_free).cloned().collect();
-        let answer = able(self.backend.several())?.acquire_while_free(&free);
-        self.call(Operation::AcquireWhileFree, answer).await
     }
 }
 

@@ -6,13 +6,11 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod crowd;
-mod dropped_answer;
 mod idle_waiters;
 mod killed_waiter;
 mod many_files;
 mod many_locks;
 mod relay;
-mod slow_server;
 mod token_of_creation;
 mod turns;
 mod verdict;
@@ -39,8 +37,6 @@ async fn main() -> ExitCode {
         "idle-waiters" => idle_waiters::run(size(20)).await,
         "many-locks" => many_locks::run(size(10_000)).await,
         "many-files" => many_files::run(size(20_000)).await,
-        "slow-server" => slow_server::run(size(2_000)).await,
-        "dropped-answer" => dropped_answer::run().await,
         // Roles of the processes that others start.
         "acquire-once" => return verdict::acquire_once(&args[1], &args[2]).await,
         "wait" => return killed_waiter::wait(&args[1], &args[2]).await,

@@ -31,7 +31,8 @@ struct LastAnswer {
     at: Option<Instant>,
     /// The last "busy", until a claim of the line holds the lock. On the heap, since each hold of a line has the record.
     seen: Option<Box<(Contention, Instant)>>,
-    /// Time of the last request or answer, or of the change of the head. A head asks once a second at least.
+    /// Time of the last request or answer, of the change of the head, or of the end of its try. A head asks once a
+    /// second at least.
     head_seen: Instant,
     /// Time from which on a waiter watches for a sign of the head, which showed none for long.
     watched_from: Option<Instant>,
@@ -51,6 +52,12 @@ impl LineAnswers {
         let mut last = locked(&self.last);
         last.unanswered_since.get_or_insert(at);
         (last.head_seen, last.watched_from) = (at, None);
+    }
+
+    /// Notes that the head waits for an answer until `end`, without a sign before.
+    pub(crate) fn awaits_until(&self, end: Instant) {
+        let mut last = locked(&self.last);
+        last.head_seen = last.head_seen.max(end);
     }
 
     /// Notes an answer: the contention if it was "busy".

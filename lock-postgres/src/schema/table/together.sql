@@ -9,14 +9,10 @@
 -- never wait for each other in a circle.
 
 -- Grants each lock that is free and has no waiters. Returns a row for each grant: its position in the request,
--- its token, the time, and its slots as from `acquire`. All claims are of one kind, given as in `acquire`.
---
--- C39: with `in_order` this is one request for several locks, in the order of their names. It stops at the first
--- lock that is busy. It may also take a lock beside other holders, and finds its own holds.
+-- its token, and the time. All claims are exclusive.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire_together"(
-    names text[], owners uuid[], ttls_ms bigint[], labels text[], my_permits bigint, wanted bigint,
-    in_order boolean, clock_limit bigint,
-    OUT part bigint, OUT token bigint, OUT now_us bigint, OUT slots bigint[]
+    names text[], owners uuid[], ttls_ms bigint[], labels text[], clock_limit bigint,
+    OUT part bigint, OUT token bigint, OUT now_us bigint
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -25,17 +21,14 @@ SET lock_timeout = '20ms' AS $$
 DECLARE
     -- Only locks that look free: the row of a held lock would stay locked until the grants are on disk.
     ours text[] := ARRAY(SELECT l.name FROM "@schema@"."@table@" l
-        WHERE l.name = ANY (names) AND (in_order OR (
+        WHERE l.name = ANY (names) AND (
             SELECT g.owner FROM "@schema@"."@table@_grants" g
-            WHERE g.name = l.name ORDER BY g.token DESC LIMIT 1) IS NULL)
+            WHERE g.name = l.name ORDER BY g.token DESC LIMIT 1) IS NULL
         FOR UPDATE OF l SKIP LOCKED);
     new_ones text[];
     is_one_granted boolean := false;
     i bigint;
 BEGIN
-    IF in_order THEN
-        PERFORM set_config('lock_timeout', '1s', true);
-    END IF;
     IF cardinality(ours) < cardinality(names) THEN
         WITH made AS (
             INSERT INTO "@schema@"."@table@" AS l (name)
@@ -49,11 +42,10 @@ BEGIN
     FOR i IN SELECT a.n FROM unnest(names) WITH ORDINALITY AS a (name, n) ORDER BY a.name COLLATE "C"
     LOOP
         part := i;
-        IF names[i] = ANY (new_ones) OR (in_order AND names[i] = ANY (ours)) THEN
-            SELECT a.token, a.now_us, a.slots INTO token, now_us, slots
-                FROM "@schema@"."@table@_v1_acquire"(
-                    names[i], owners[i], ttls_ms[i], labels[i], my_permits, wanted, false,
-                    NULL::bigint, clock_limit) a;
+        IF names[i] = ANY (new_ones) THEN
+            SELECT a.token, a.now_us INTO token, now_us FROM "@schema@"."@table@_v1_acquire"(
+                names[i], owners[i], ttls_ms[i], labels[i], NULL::bigint, 0, false,
+                NULL::bigint, clock_limit) a;
         ELSIF names[i] = ANY (ours) THEN
             now_us := extract(epoch FROM clock_timestamp()) * 1000000;
             UPDATE "@schema@"."@table@_grants" g
@@ -76,12 +68,11 @@ BEGIN
             is_one_granted := true;
             RETURN NEXT;
         END IF;
-        EXIT WHEN in_order AND token IS NULL;
     END LOOP;
     IF is_one_granted THEN
         PERFORM "@schema@"."@table@_v1_durably"();
-    ELSIF new_ones IS NULL AND NOT in_order THEN
-        -- Nothing was written that must be on disk. With `in_order` a waiter may have been let in.
+    ELSIF new_ones IS NULL THEN
+        -- Nothing was written that must be on disk.
         PERFORM set_config('synchronous_commit', 'off', true);
     END IF;
 END

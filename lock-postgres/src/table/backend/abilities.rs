@@ -1,31 +1,18 @@
-//! Abilities beyond the four verbs: several locks, token ranges, records of runs, operators.
+//! Abilities beyond the four verbs: token ranges, records of runs, operators.
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    AcquiresSeveral, Claim, Grant, Record, Recording, RecordsRuns, Release, Reservation, Reserved,
-    ReservesTokens,
+    Record, Recording, RecordsRuns, Release, Reservation, Reserved, ReservesTokens,
 };
 use lock_core::{
-    BackendError, DistributedLock, FencingToken, Finding, Holder, Kind, LockAdmin, LockName,
-    LockState, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
+    BackendError, DistributedLock, FencingToken, Finding, Holder, LockAdmin, LockName, LockState,
+    Occurrence, OwnerId, RecordedRun, Ttl, Whom,
 };
 
-use super::{InOrder, PostgresBackend, RELEASE, call_for_all, millis, released};
+use super::{PostgresBackend, RELEASE, millis, released};
 use crate::error::unreadable;
 use crate::table::answers;
 use crate::{doctor, reply};
-
-#[async_trait]
-impl AcquiresSeveral for PostgresBackend {
-    /// Takes the claims of the same kind as the first.
-    async fn acquire_while_free(&self, claims: &[Claim]) -> Result<Vec<Grant>, BackendError> {
-        let kind = claims.first().map_or(Kind::Exclusive, |first| first.kind);
-        let count = claims.iter().take_while(|claim| claim.kind == kind).count();
-        let claims = claims.get(..count).unwrap_or_default();
-        let call = call_for_all(&self.server, claims, kind, InOrder(true));
-        answers::grants(claims, &self.server.rows(&call).await?)
-    }
-}
 
 #[async_trait]
 impl ReservesTokens for PostgresBackend {
