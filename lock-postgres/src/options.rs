@@ -139,11 +139,14 @@ impl PostgresOptions {
                 }
                 // C49: the driver ignores unknown parameters.
                 parameters.refuse_unless(is_known_to_the_driver)?;
-                if names_several_hosts(parameters.base()) {
+                // A URL without a host is good too: a parameter may name a socket.
+                let servers = parameters.servers(FORM, 5432);
+                if servers.is_ok_and(|servers| servers.addresses.len() > 1) {
                     return Err(unusable(SEVERAL_HOSTS));
                 }
                 // The driver's own text is left out, since it may repeat parts of the URL and so a password.
-                parameters.url().parse::<PgConnectOptions>().map_err(|_| unusable(MALFORMED))?
+                let read = parameters.url().parse::<PgConnectOptions>();
+                read.map_err(|_| parameters.malformed(FORM))?
             }
         };
         let names = TableNames::new(&schema, &table)?.owned_by(owner.as_deref());
@@ -190,14 +193,7 @@ const OF_LIBPQ: [(&str, &[&str], &str); 3] = [
     ),
 ];
 
-/// Returns true if several hosts stand before the path.
-fn names_several_hosts(base: &str) -> bool {
-    let rest = base.split_once("://").map_or(base, |(_, rest)| rest);
-    let authority = rest.split('/').next().unwrap_or_default();
-    authority.rsplit('@').next().is_some_and(|hosts| hosts.contains(','))
-}
-
-const MALFORMED: &str = "it is not of the form postgres://[user:password@]host[:port][/database]";
+const FORM: &str = "postgres://[user:password@]host[:port][/database]";
 
 /// Parameters that sqlx reads from a URL, beside `options[SETTING]`.
 const DRIVER_PARAMETERS: &str = "sslmode ssl-mode sslrootcert ssl-root-cert ssl-ca sslcert ssl-cert sslkey ssl-key statement-cache-capacity \

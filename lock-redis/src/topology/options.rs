@@ -90,7 +90,7 @@ impl RedisOptions {
         choose_cryptography();
         // C32: the error leaves out the driver's own text, which may repeat parts of the URL, such as a password.
         let info = with_socket_settings(&*self.url)
-            .map_err(|_| malformed(&self.url, "redis://[user:password@]host[:port][/database]"))?;
+            .map_err(|_| UrlParameters::of(&self.url).malformed(FORM))?;
         self.client_to(info)
             .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
     }
@@ -135,21 +135,7 @@ fn choose_cryptography() {
     }
 }
 
-/// Returns the error of a URL that does not have this form, with the usual reason.
-pub(crate) fn malformed(url: &str, form: &str) -> LockError {
-    let (_, rest) = url.split_once("://").unwrap_or_default();
-    let (authority, behind) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
-    let hint = match () {
-        () if !authority.contains('@') && behind.contains('@') => {
-            ". In user and password write / as %2F, ? as %3F, # as %23 and @ as %40"
-        }
-        () if authority.contains('[') && authority.contains('%') => {
-            ". An IPv6 address has no zone there, such as %eth0: give the host a name"
-        }
-        () => "",
-    };
-    unusable(&format!("it is not of the form {form}{hint}"))
-}
+const FORM: &str = "redis://[user:password@]host[:port][/database]";
 
 pub(crate) fn unusable(reason: &str) -> LockError {
     LockError::Config { message: format!("the Redis URL cannot be used: {reason}") }
