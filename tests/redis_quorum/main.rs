@@ -38,6 +38,7 @@ mod set;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]
 #[path = "../support/mod.rs"]
 mod support;
+mod twins;
 
 use std::sync::Arc;
 

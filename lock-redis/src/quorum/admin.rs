@@ -12,7 +12,7 @@ use lock_core::{
 use super::BACKEND;
 use super::backend::QuorumBackend;
 use super::inspection::inspect_all;
-use super::majority::{Answers, have_answered, majority, said, too_few};
+use super::majority::{Answers, errors, have_answered, majority, said, too_few};
 use super::membership;
 use super::round::Round;
 use super::voter::{Voter, VoterReport};
@@ -106,6 +106,9 @@ fn examine_votes(answers: &Answers<VoterReport>) -> Finding {
     let mut seen = format!("{voting} of {all} servers vote; {majority} are needed");
     if let Some(longest) = said(answers).map(|told| told.out).max().filter(|out| !out.is_zero()) {
         seen += &format!("; one that restarted stays out for {longest:.1?} more");
+    }
+    for error in errors(answers) {
+        seen += &format!("; {error}");
     }
     match voting == all {
         true => Finding::good("quorum", seen),

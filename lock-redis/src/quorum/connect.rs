@@ -54,11 +54,11 @@ impl RedisOptions {
         let mut told = Round::ask(&voters, tell);
         let answers = told.all().await;
         refuse_cluster(&voters)?;
+        refuse_twins(&voters)?;
         if !have_answered(answers) {
             let source = too_few(answers);
             return Err(LockError::Backend { operation: "connect", name: None, source });
         }
-        refuse_twins(&voters)?;
         membership::begin(&voters, answers).await;
         Ok(QuorumBackend::new(voters))
     }

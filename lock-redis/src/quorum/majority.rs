@@ -49,7 +49,8 @@ pub(super) fn too_few<T>(answers: &Answers<T>) -> BackendError {
     }
 }
 
-fn errors<T>(answers: &Answers<T>) -> impl Iterator<Item = &BackendError> {
+/// Returns the errors of the servers that failed.
+pub(super) fn errors<T>(answers: &Answers<T>) -> impl Iterator<Item = &BackendError> {
     answers.iter().flatten().filter_map(|answer| answer.as_ref().err())
 }
 

@@ -25,7 +25,8 @@
 //! ```
 //!
 //! - **A majority of all.** All servers are asked at once, each with its own time limit of 250 ms. More than half of
-//!   all must grant, even if others cannot be reached. The deadline counts from before the first request (C5).
+//!   all must grant, even if others cannot be reached. The deadline counts from before the first request (C5). A
+//!   server counts once in each round, also where a name or a virtual address leads to it besides its own.
 //! - **The token is a ballot** (C22). The client proposes a number: its own time in µs. A voter grants only growing
 //!   numbers, and has a counter for each lock to check them. Two majorities share a voter. So no two grants have the
 //!   same number, and a later grant has the greater one, whatever any clock says. A client whose number is too small

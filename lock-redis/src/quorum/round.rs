@@ -4,19 +4,25 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use lock_core::BackendError;
+use lock_core::{BackendError, Outcome};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
+use super::BACKEND;
 use super::majority::Answers;
 use super::voter::Voter;
 
-type Asking<T> = Pin<Box<dyn Future<Output = (usize, Result<T, BackendError>)> + Send>>;
+/// A voter with its number, and its answer with the run of the server that gave it.
+type Said<T> = (usize, Arc<Voter>, Result<(String, T), BackendError>);
+
+type Asking<T> = Pin<Box<dyn Future<Output = Said<T>> + Send>>;
 
 /// A question to all voters, and the answers so far.
 pub(super) struct Round<T> {
     asking: FuturesUnordered<Asking<T>>,
     answers: Vec<Option<Result<T, BackendError>>>,
+    /// The runs of the servers that have answered, each with the address at which it did.
+    runs: Vec<(String, String)>,
 }
 
 impl<T: Send + 'static> Round<T> {
@@ -26,19 +32,38 @@ impl<T: Send + 'static> Round<T> {
         F: Future<Output = Result<T, BackendError>> + Send + 'static,
     {
         let asking = voters.iter().enumerate().map(|(index, voter)| {
-            let answer = ask(voter.clone());
-            Box::pin(async move { (index, answer.await) }) as Asking<T>
+            let (voter, answer) = (voter.clone(), ask(voter.clone()));
+            Box::pin(async move {
+                let answer = voter.with_run(answer).await;
+                (index, voter, answer)
+            }) as Asking<T>
         });
-        Self { asking: asking.collect(), answers: voters.iter().map(|_| None).collect() }
+        let answers = voters.iter().map(|_| None).collect();
+        Self { asking: asking.collect(), answers, runs: Vec::new() }
     }
 
     /// Waits until the answers are enough, or all voters have answered.
     pub(super) async fn until(&mut self, suffice: impl Fn(&Answers<T>) -> bool) -> &Answers<T> {
         while !suffice(&self.answers) {
-            let Some((index, answer)) = self.asking.next().await else { break };
-            self.answers[index] = Some(answer);
+            let Some((index, voter, answer)) = self.asking.next().await else { break };
+            let counted = answer.and_then(|said| self.counted_once(&voter.address, said));
+            self.answers[index] = Some(counted);
         }
         &self.answers
+    }
+
+    /// S3: a server has one vote, also where two addresses lead to it.
+    fn counted_once(
+        &mut self,
+        address: &str,
+        (run, answer): (String, T),
+    ) -> Result<T, BackendError> {
+        if let Some((_, other)) = self.runs.iter().find(|(known, _)| *known == run) {
+            let why = format!("it is the same server as {other}, and a server has one vote");
+            return Err(BackendError::transient(BACKEND, Outcome::NotApplied, address, why));
+        }
+        self.runs.push((run, address.to_owned()));
+        Ok(answer)
     }
 
     /// Waits until all voters have answered, each with its own time limit.

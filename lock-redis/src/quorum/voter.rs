@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use lock_core::backend::{Claim, Release, Renewal, WaiterHandle};
-use lock_core::{BackendError, Clock, FencingToken, LockName, Moment, OwnerId, SystemClock};
+use lock_core::{
+    BackendError, Clock, FencingToken, LockName, Moment, Outcome, OwnerId, SystemClock,
+};
 use parking_lot::Mutex;
 use redis::{Client, ToRedisArgs, Value};
 use tokio::sync::OwnedMutexGuard;
@@ -357,10 +359,24 @@ impl Voter {
         let (known, run) = self.identity().await?;
         let args = |link: &Arc<Link>| match Arc::ptr_eq(link, &known) {
             true => Ok(args(&run)),
-            false => Err(replaced()),
+            false => Err(replaced(Outcome::NotApplied)),
         };
         let answer = self.server.run_over(program, keys, args).await?;
         Ok((run, answer))
+    }
+
+    /// Waits for an answer, and returns it with the run of the server that gave it.
+    pub(super) async fn with_run<T>(
+        &self,
+        answer: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<(String, T), BackendError> {
+        let link = self.node.connection.link();
+        let answer = answer.await?;
+        // Another link may lead to another server.
+        match Arc::ptr_eq(&link, &self.node.connection.link()) {
+            true => Ok((reply::run_id(&link.told())?.to_owned(), answer)),
+            false => Err(self.signed(replaced(Outcome::Unknown))),
+        }
     }
 
     /// Returns the link, and the run of the server that answers on it: one link is one run.
@@ -378,10 +394,9 @@ impl fmt::Debug for Voter {
     }
 }
 
-/// The error of a connection that was given up between two requests.
-fn replaced() -> BackendError {
+/// The error of a connection that was given up meanwhile.
+fn replaced(outcome: Outcome) -> BackendError {
     let context = "the connection was replaced";
-    let outcome = lock_core::Outcome::NotApplied;
     BackendError::transient(BACKEND, outcome, context, "ask again")
 }
 
