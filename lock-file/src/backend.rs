@@ -15,8 +15,9 @@ use lock_core::{
     LockError, LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
+use uuid::Uuid;
 
-use crate::blocking::{blocking, on_own_thread};
+use crate::blocking::{blocking, in_background, on_own_thread};
 use crate::directory::{Directory, Queueing};
 use crate::fault::BACKEND;
 use crate::listener::{Listener, refused};
@@ -26,6 +27,9 @@ use crate::path::FileSystem;
 
 /// The lock that the doctor acquires.
 const PROBE: &str = "leasehold-doctor";
+
+/// Number of releases for one sweep.
+const RELEASES_A_SWEEP: u64 = 1024;
 
 /// Locks in a directory, for the processes of one machine.
 ///
@@ -131,6 +135,15 @@ impl FileBackend {
         }
     }
 
+    /// Removes the files of some unused locks on a thread of its own, after one of many releases.
+    fn sweep_sometimes(&self) {
+        let (dice, _) = Uuid::new_v4().as_u64_pair();
+        if dice.is_multiple_of(RELEASES_A_SWEEP) {
+            let directory = self.directory.clone();
+            in_background(move || directory.sweep((dice >> 60) as u32));
+        }
+    }
+
     pub(crate) async fn try_once(
         &self,
         claim: &Claim,
@@ -201,7 +214,9 @@ impl DistributedLock for FileBackend {
 
     async fn release(&self, name: &LockName, owner: OwnerId) -> Result<Release, BackendError> {
         let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| directory.release(&name, owner)).await
+        let released = blocking(move |_| directory.release(&name, owner)).await;
+        self.sweep_sometimes();
+        released
     }
 
     async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Result<(), BackendError> {

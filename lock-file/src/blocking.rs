@@ -6,7 +6,7 @@ use std::thread;
 
 use lock_core::{BackendError, BoxError, Outcome};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::fault::BACKEND;
 
@@ -37,15 +37,27 @@ where
 {
     let here = Arc::new(());
     let caller = Caller(Arc::downgrade(&here));
-    // Tokio panics if the system gives it no thread. This is temporary. Tokio keeps the work in its queue, and may
-    // still run it later.
-    let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(move || work(&caller))));
-    let Ok(started) = started else {
-        return Err(not_done("no thread is available", "the system refused to start one").into());
-    };
-    let done = started.await;
+    let done = start(move || work(&caller))?.await;
     drop(here);
     done.unwrap_or_else(|stopped| Err(not_done("the runtime is shutting down", stopped).into()))
+}
+
+/// Starts `work` on a blocking thread, and waits neither for a thread nor for its end. A runtime that shuts down waits
+/// for its end.
+pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) {
+    // If the system gives no thread, later work of the kind has another chance.
+    let _ = start(work);
+}
+
+/// Starts `work` on a blocking thread.
+fn start<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, BackendError> {
+    // Tokio panics if the system gives it no thread. This is temporary. Tokio keeps the work in its queue, and may
+    // still run it later.
+    let started = catch_unwind(AssertUnwindSafe(|| spawn_blocking(work)));
+    let refused = |_| not_done("no thread is available", "the system refused to start one");
+    started.map_err(refused)
 }
 
 /// Runs `work` on its own thread, which ends with it.

@@ -33,9 +33,6 @@ use crate::state_file::{StateFile, StateOf};
 /// Extension of a lock's file.
 const EXTENSION: &str = "lock";
 
-/// Number of releases for one sweep.
-const RELEASES_A_SWEEP: u64 = 64;
-
 /// Time without a write after which a lock counts as unused.
 const IDLE: Duration = Duration::from_secs(7 * 24 * 3600);
 
@@ -147,15 +144,11 @@ impl Directory {
             return Ok(Release::NotHeld);
         }
         self.tell(lock.pass_on()?);
-        let (dice, _) = Uuid::new_v4().as_u64_pair();
-        if dice.is_multiple_of(RELEASES_A_SWEEP) {
-            self.sweep((dice >> 60) as u32);
-        }
         Ok(Release::Released)
     }
 
     /// Removes the files of locks that were unused for a week, but only those whose digest begins with this digit: a
-    /// sixteenth of all, so that no release takes long. A file that cannot be removed is left to a later sweep.
+    /// sixteenth of all. A file that cannot be removed is left to a later sweep.
     pub(crate) fn sweep(&self, digit: u32) {
         let begins = |path: &PathBuf| {
             let name = path.file_name().and_then(OsStr::to_str);

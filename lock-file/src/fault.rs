@@ -56,6 +56,13 @@ pub(crate) fn stuck(file: &StateFile, waited: Duration) -> BackendError {
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
 }
 
+/// The error of a listing that had no time for all files.
+pub(crate) fn too_many_files(limit: Duration) -> BackendError {
+    let (context, source) =
+        (format!("the listing stopped after {limit:?}"), "there are too many files");
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, source)
+}
+
 /// Returns the error of a file with unusable content.
 pub(crate) fn unusable(file: &StateFile, why: &'static str) -> BackendError {
     if let StateOf::Lock(_) = file.of {

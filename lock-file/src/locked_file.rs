@@ -68,7 +68,7 @@ pub(crate) struct LockedFile {
     length: u64,
     version: Option<Version>,
     /// Ends after the file is unlocked.
-    _turn: Turn,
+    _turn: Option<Turn>,
 }
 
 impl LockedFile {
@@ -96,6 +96,13 @@ impl LockedFile {
             }
             Err(error) => Err(error.into_backend(state_file)),
         }
+    }
+
+    /// Reads a file without locking it. Others may change it meanwhile, so that its parts may not fit together.
+    pub(crate) fn peek(state_file: &StateFile) -> Result<Self, BackendError> {
+        let file = state_file.open(Creation::Never).map_err(OpenError::Open);
+        let file = file.map_err(|error| error.into_backend(state_file))?;
+        Self::read(state_file, Locked { file, length: 0, turn: None })
     }
 
     /// Returns the [identity](platform::identity) of the file.
@@ -221,7 +228,7 @@ impl OpenError {
 struct Locked {
     file: File,
     length: u64,
-    turn: Turn,
+    turn: Option<Turn>,
 }
 
 /// Locks the file that is at the path now.
@@ -240,7 +247,7 @@ fn lock_current(
         lock(&file, timeout)?;
         let metadata = file.metadata().map_err(OpenError::Lock)?;
         if platform::is_at(&metadata, &state_file.path) {
-            return Ok(Locked { file, length: metadata.len(), turn });
+            return Ok(Locked { file, length: metadata.len(), turn: Some(turn) });
         }
         if timeout.is_over() {
             return Err(OpenError::TimedOut(timeout.span));

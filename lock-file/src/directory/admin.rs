@@ -1,6 +1,7 @@
 //! Operations for operators: inspection, listing, eviction, examination.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use lock_core::{BackendError, Finding, Holder, Label, LockName, LockState, Whom};
 
@@ -13,6 +14,9 @@ use crate::platform;
 use crate::record::Record;
 use crate::state_file::{StateFile, StateOf};
 
+/// Longest time of a listing: less than the time-out of a request, so that an incomplete listing shows what was read.
+const LONGEST_LISTING: Duration = Duration::from_millis(1500);
+
 impl Directory {
     pub(crate) fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
         match self.find(name, LockTimeout::new())? {
@@ -23,7 +27,12 @@ impl Directory {
 
     pub(crate) fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
         let (mut states, mut unreadable, mut stuck) = (Vec::new(), Vec::new(), None);
+        let end = Instant::now() + LONGEST_LISTING;
         for path in self.files()? {
+            if Instant::now() > end {
+                stuck = Some(fault::too_many_files(LONGEST_LISTING));
+                break;
+            }
             // The listing waits once at most for a file that another process keeps locked.
             let timeout = if stuck.is_none() { LockTimeout::new() } else { LockTimeout::none() };
             // S3: a file that cannot be read may be of a held lock, and must not hide others.
@@ -75,25 +84,31 @@ impl Directory {
         vec![mount, rights, self.machine.examined()]
     }
 
-    /// Returns the lock in the file at `path`. `None` if the file never had one, or if it is not the file of the lock
-    /// that it names, such as a copy. Unknown content may be a lock, and is an error.
+    /// Returns the lock in the file at `path`, if it may be held. The file is not locked, so that a listing of many files
+    /// is quick. If a change of the file makes it unreadable meanwhile, it is read again under its lock.
     fn state_in(
         &self,
         path: &Path,
         timeout: LockTimeout,
     ) -> Result<Option<LockState>, BackendError> {
         let state_file = StateFile { path: path.to_owned(), of: StateOf::UnknownLock };
-        let Some(file) = LockedFile::find(&state_file, timeout)? else {
-            return Ok(None);
-        };
+        let peeked = LockedFile::peek(&state_file).and_then(|file| self.state_of(file));
+        peeked.or_else(|_| match LockedFile::find(&state_file, timeout)? {
+            Some(file) => self.state_of(file),
+            None => Ok(None),
+        })
+    }
+
+    /// Returns the lock in a file. `None` if nobody holds it, or if the file is not that of the lock that it names,
+    /// such as a copy. Unknown content may be a lock, and is an error.
+    fn state_of(&self, file: LockedFile) -> Result<Option<LockState>, BackendError> {
         let Some(value) = file.value() else { return Ok(None) };
-        match Record::decode(value) {
-            None => Err(fault::no_record(&state_file)),
-            Some(record) if self.path_of(&record.name) == state_file.path => {
-                Lock::recorded(record, file, self.machine.now())?.state().map(Some)
-            }
-            Some(_) => Ok(None),
+        let record = Record::decode(value).ok_or_else(|| fault::no_record(file.state_file()))?;
+        let is_held = record.table.is_some() || !record.value.holds().is_empty();
+        if !is_held || self.path_of(&record.name) != file.state_file().path {
+            return Ok(None);
         }
+        Lock::recorded(record, file, self.machine.now())?.state().map(Some)
     }
 }
 

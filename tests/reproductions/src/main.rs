@@ -8,7 +8,6 @@
 mod crowd;
 mod idle_waiters;
 mod killed_waiter;
-mod many_files;
 mod many_locks;
 mod relay;
 mod token_of_creation;
@@ -36,7 +35,6 @@ async fn main() -> ExitCode {
         "turns" => turns::run(size(40)).await,
         "idle-waiters" => idle_waiters::run(size(20)).await,
         "many-locks" => many_locks::run(size(10_000)).await,
-        "many-files" => many_files::run(size(20_000)).await,
         // Roles of the processes that others start.
         "acquire-once" => return verdict::acquire_once(&args[1], &args[2]).await,
         "wait" => return killed_waiter::wait(&args[1], &args[2]).await,

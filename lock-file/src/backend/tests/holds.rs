@@ -4,19 +4,6 @@ use super::*;
 use lock_core::backend::DistributedLockExt;
 
 #[tokio::test]
-async fn c16_a_repeated_attempt_finds_its_own_grant_for_a_full_ttl() {
-    let home = tempdir().expect("a directory");
-    let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
-    let later = on(home.path(), "boot", || Duration::from_secs(120), ZERO);
-    let claim = claim("a");
-    let first = granted(&early, &claim).await;
-    let second = granted(&later, &claim).await;
-    assert_eq!((second.token, second.ttl), (first.token, TTL));
-    let state = later.inspect(&claim.name).await.expect("an answer");
-    assert_eq!(state.holder().expect("held").ttl_left, Some(TTL));
-}
-
-#[tokio::test]
 async fn c14_busy_says_what_is_known_of_the_holder() {
     let home = tempdir().expect("a directory");
     let early = on(home.path(), "boot", || Duration::from_secs(100), ZERO);
@@ -105,41 +92,6 @@ async fn a_reboot_ends_a_hold_though_the_uptime_is_within_it() {
     let home = tempdir().expect("a directory");
     granted(&on(home.path(), "one", || Duration::from_secs(10), ZERO), &claim("a")).await;
     granted(&on(home.path(), "two", || Duration::from_secs(11), ZERO), &claim("a")).await;
-}
-
-#[tokio::test]
-async fn a_hold_ends_at_its_deadline_and_not_before() {
-    let home = tempdir().expect("a directory");
-    let start = on(home.path(), "boot", ZERO, ZERO);
-    let last = on(home.path(), "boot", || TTL - Duration::from_nanos(1), ZERO);
-    let end = on(home.path(), "boot", || TTL, ZERO);
-    let (first, second) = (claim("a"), claim("a"));
-    granted(&start, &first).await;
-    assert!(is_busy(&last, &second).await);
-    granted(&end, &second).await;
-    assert_eq!(end.release(&first.name, first.owner).await.expect("an answer"), Release::NotHeld);
-}
-
-#[tokio::test]
-async fn c10_extending_never_shortens_and_never_recreates() {
-    let (home, lock) = home();
-    let claim = claim("a");
-    let never = renewal(&claim, FencingToken::MAX, TTL);
-    assert_eq!(lock.extend_one(&never).await.expect("an answer"), Extension::Lost);
-    assert_eq!(fs::read_dir(home.path()).expect("readable").count(), 0);
-
-    let token = granted(&lock, &claim).await.token;
-    let (short, long) = (renewal(&claim, token, TTL / 2), renewal(&claim, token, TTL * 2));
-    let answers = lock.extend(&[long, short.clone()]).await;
-    let answers: Vec<_> = answers.into_iter().map(|answer| answer.expect("an answer")).collect();
-    assert_eq!(answers, [Extension::Extended(TTL * 2), Extension::Extended(TTL / 2)]);
-    let state = lock.inspect(&claim.name).await.expect("an answer");
-    assert!(state.holder().expect("held").ttl_left > Some(TTL));
-
-    let released = lock.release(&claim.name, claim.owner).await;
-    assert_eq!(released.expect("an answer"), Release::Released);
-    assert_eq!(lock.extend_one(&short).await.expect("an answer"), Extension::Lost);
-    assert_eq!(lock.inspect(&claim.name).await.expect("an answer").holder(), None);
 }
 
 #[tokio::test]

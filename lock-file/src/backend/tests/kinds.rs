@@ -1,7 +1,6 @@
 //! Several holders of one lock: the clauses that depend on files.
 
 use super::*;
-use lock_core::backend::DistributedLockExt;
 
 use lock_core::backend::{Claim, WAITER_LIVENESS};
 use lock_core::{Permits, Slots};
@@ -12,10 +11,6 @@ use crate::testing::queue_at;
 
 fn shared() -> Claim {
     claim_of(LockRequest::new("a").ttl(TTL).shared())
-}
-
-fn one_of(permits: u16) -> Claim {
-    claim_of(LockRequest::new("a").ttl(TTL).permits(1, permits))
 }
 
 /// Queues a claim that polls; returns the number of waiters before it.
@@ -34,40 +29,6 @@ async fn holders(lock: &FileBackend) -> Vec<String> {
 
 fn owners(claims: &[&Claim]) -> Vec<String> {
     claims.iter().map(|claim| claim.owner.to_string()).collect()
-}
-
-#[tokio::test]
-async fn c38_a_holder_that_expired_frees_its_part_and_no_other() {
-    let home = tempdir().expect("a directory");
-    let start = on(home.path(), "boot", ZERO, ZERO);
-    let later = on(home.path(), "boot", || TTL - Duration::from_secs(1), ZERO);
-    let end = on(home.path(), "boot", || TTL, ZERO);
-    let (dead, alive, next) = (one_of(2), one_of(2), one_of(2));
-    granted(&start, &dead).await;
-    let held = granted(&later, &alive).await;
-    assert_eq!(queue(&later, &next).await, 0);
-    // C14: the hold that ends first may leave room.
-    let Attempt::Busy(seen) = later.acquire(&one_of(2), None).await.expect("an answer") else {
-        panic!("there are two permits");
-    };
-    assert_eq!(seen.ttl_left, Some(Duration::from_secs(1)));
-    // C34: every request lets in the waiters whose turn has come.
-    assert!(is_busy(&end, &one_of(2)).await);
-    assert_eq!(holders(&end).await, owners(&[&alive, &next]));
-    let extended = end.extend_one(&renewal(&alive, held.token, TTL)).await;
-    assert_eq!(extended.expect("an answer"), Extension::Extended(TTL));
-    assert_eq!(granted(&end, &next).await.slots, Slots::new([0]));
-}
-
-#[tokio::test]
-async fn c34_a_writer_that_leaves_the_queue_lets_in_the_readers_behind_it() {
-    let (_home, lock) = timeless();
-    let (first, writer, reader) = (shared(), claim("a"), shared());
-    granted(&lock, &first).await;
-    assert_eq!(queue(&lock, &writer).await, 0);
-    assert_eq!(queue(&lock, &reader).await, 1);
-    lock.withdraw(&writer.name, &[writer.owner]).await.expect("withdrawn");
-    assert_eq!(holders(&lock).await, owners(&[&first, &reader]));
 }
 
 #[tokio::test]

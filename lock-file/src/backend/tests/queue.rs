@@ -42,31 +42,6 @@ fn label(text: &str) -> Option<Label> {
 }
 
 #[tokio::test]
-async fn c27_a_release_grants_to_the_first_and_no_newcomer_overtakes() {
-    let (_home, lock) = timeless();
-    let claims = ["holder", "1", "2", "3"].map(claim_by);
-    let mut token = granted(&lock, &claims[0]).await.token;
-    for place in [0, 1, 2] {
-        assert_eq!(queue(&lock, &claims[1 + place]).await, place as u64);
-    }
-    // C16: a repeated request keeps its place.
-    assert_eq!(queue(&lock, &claims[1]).await, 0);
-    assert_eq!(queue(&lock, &claims[2]).await, 1);
-    for turn in [0, 1, 2] {
-        release(&lock, &claims[turn]).await;
-        assert!(is_busy(&lock, &claim_by("newcomer")).await);
-        assert_eq!(holder(&lock).await, Some(claims[turn + 1].label.clone()));
-        assert_eq!(waiters(&lock).await, 2 - turn as u64);
-        // C16, C22: the waiter finds its grant, with a greater token.
-        let next = granted(&lock, &claims[turn + 1]).await.token;
-        assert!(next > token);
-        token = next;
-    }
-    release(&lock, &claims[3]).await;
-    assert_eq!(holder(&lock).await, None);
-}
-
-#[tokio::test]
 async fn c27_a_newcomer_to_an_expired_lock_finds_it_granted_to_the_first() {
     let home = tempdir().expect("a directory");
     let start = on(home.path(), "boot", ZERO, ZERO);
@@ -157,20 +132,6 @@ async fn c19_a_withdrawal_takes_back_any_place() {
         release(&lock, &before).await;
         assert_eq!(holder(&lock).await, None, "nobody else waits");
     }
-}
-
-#[tokio::test]
-async fn c19_an_eviction_and_a_withdrawal_of_the_holder_hand_over_too() {
-    let (_home, lock) = timeless();
-    let [first, second, third] = ["1", "2", "3"].map(claim_by);
-    granted(&lock, &first).await;
-    queue(&lock, &second).await;
-    queue(&lock, &third).await;
-    let evicted =
-        lock.evict(&first.name, &Whom::All).await.expect("an answer").pop().expect("held");
-    assert_eq!((Some(evicted.label), holder(&lock).await), (label("1"), label("2")));
-    lock.withdraw(&second.name, &[second.owner]).await.expect("an answer");
-    assert_eq!(holder(&lock).await, label("3"));
 }
 
 #[tokio::test]

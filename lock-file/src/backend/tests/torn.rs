@@ -1,6 +1,7 @@
 //! Processes that are killed at any byte of any change of a queue.
 
 use lock_core::backend::DistributedLockExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::*;
@@ -35,22 +36,18 @@ fn view(path: &Path) -> View {
     View { holds: lock.value.holds().to_vec(), waiters }
 }
 
-/// Returns the files that an interrupted change may leave: it writes the entries in order, and the record last.
-fn torn(before: &[u8], after: &[u8]) -> Vec<Vec<u8>> {
-    let mut old = before.to_vec();
-    old.resize(before.len().max(after.len()), 0);
-    let mut new = after.to_vec();
-    new.resize(old.len(), 0);
-    let mut files = Vec::new();
-    for range in [FILE_BYTES..old.len(), 0..FILE_BYTES] {
-        for at in range {
-            if old[at] != new[at] {
-                old[at] = new[at];
-                files.push(old.clone());
-            }
-        }
-    }
-    files
+/// Returns the bytes of a change in the order in which they are written: parts first, and the record last. Bytes that are
+/// cut off have no use in the record.
+fn written(before: &[u8], after: &[u8]) -> Vec<(u64, u8)> {
+    let places = (FILE_BYTES..after.len()).chain(0..FILE_BYTES);
+    let changed = places.filter(|at| before.get(*at).copied().unwrap_or(0) != after[*at]);
+    changed.map(|at| (at as u64, after[at])).collect()
+}
+
+/// Puts the file of before at `path`, for the bytes of a change.
+fn put(path: &Path, before: &[u8]) -> File {
+    fs::write(path, before).expect("written");
+    File::options().write(true).open(path).expect("opens")
 }
 
 #[tokio::test]
@@ -78,11 +75,11 @@ async fn a_change_of_a_queue_that_is_cut_at_any_byte_leaves_the_queue_before_or_
             _ => drop(lock.evict(&claims[0].name, &Whom::All).await.expect("evicted")),
         }
         let after = fs::read(&path).expect("readable");
-        fs::write(&copy, &before).expect("written");
+        let cut = put(&copy, &before);
         let old = view(&copy);
         let new = view(&path);
-        for file in torn(&before, &after) {
-            fs::write(&copy, file).expect("written");
+        for (at, byte) in written(&before, &after) {
+            cut.write_all_at(&[byte], at).expect("written");
             let seen = view(&copy);
             // A waiter that is killed while it rewrites its own entry may lose its place, which it no longer needs.
             let mut without_own = old.clone();
@@ -117,9 +114,10 @@ async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before
         LockRequest::shared,
         LockRequest::shared,
         |request| request,
-        |request| request.permits(1, 3),
-        |request| request.permits(2, 3),
-        |request| request.permits(1, 3),
+        // The slots of two of them find no room in the record.
+        |request| request.permits(341, 1023),
+        |request| request.permits(682, 1023),
+        |request| request.permits(341, 1023),
     ];
     let claims = kinds.map(|kind| claim_of(kind(LockRequest::new("a").ttl(TTL))));
     let changes = [
@@ -139,10 +137,10 @@ async fn a_change_of_several_holds_that_is_cut_at_any_byte_leaves_them_as_before
     for change in changes.concat() {
         make(&lock, &claims, change).await;
         let after = fs::read(&path).expect("readable");
-        fs::write(&copy, &before).expect("written");
+        let cut = put(&copy, &before);
         let (old, new) = (view(&copy), view(&path));
-        for file in torn(&before, &after) {
-            fs::write(&copy, file).expect("written");
+        for (at, byte) in written(&before, &after) {
+            cut.write_all_at(&[byte], at).expect("written");
             let seen = view(&copy);
             assert!(seen == old || seen == new, "{change:?}: {seen:?} from {old:?} to {new:?}");
             cuts += 1;
