@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use lock_core::backend::FALLBACK_POLL;
 use lock_core::testing::FakeClock;
 use lock_core::{
     ClientOptions, FencingToken, LockClient, LockError, LockGuard, LockRequest, LostReason,
@@ -431,4 +432,54 @@ async fn c20_a_shutdown_withdraws_a_request_that_is_passed_later() {
     let (closed, ()) = tokio::join!(head, store.locks.shutdown());
     assert!(matches!(closed, Err(LockError::Closed { .. })), "{closed:?}");
     store.assert_free().await;
+}
+
+/// L1: the guard of a lost hold keeps no task of its client from a free lock, however long its turn would have lasted.
+#[tokio::test(start_paused = true)]
+async fn l1_a_guard_that_lost_its_hold_keeps_no_task_of_its_client_out() {
+    let store = Store::new();
+    let rival = LockClient::new(store.memory.clone());
+    let held = rival.acquire("a").await.expect("a free lock");
+    let hangs = async {
+        let hung = store.hold().await;
+        rival.admin().evict("a").await.expect("an answer");
+        hung.lost().await;
+        let lost_at = Instant::now();
+        sleep(SECOND * 600).await;
+        lost_at
+    };
+    let waits = async {
+        sleep(SECOND).await;
+        drop(store.hold().await);
+        Instant::now()
+    };
+    let releases = async {
+        sleep(SECOND * 240).await;
+        held.release().await.expect("held to the end");
+    };
+    let (lost_at, got_in, ()) = tokio::join!(hangs, waits, releases);
+    assert!(got_in - lost_at <= FALLBACK_POLL, "it waited for {:?}", got_in - lost_at);
+}
+
+/// C26: a line keeps its one place while its head waits for its holder.
+#[tokio::test(start_paused = true)]
+async fn c26_a_line_stays_behind_a_head_that_waits_for_its_holder() {
+    let store = Store::new();
+    let rival = LockClient::new(store.memory.clone());
+    let held = rival.acquire("a").await.expect("a free lock");
+    let task = async |_| {
+        let guard = store.hold().await;
+        sleep(SECOND * 12).await;
+        guard.release().await.expect("held to the end");
+    };
+    let sees = async {
+        sleep(SECOND * 60).await;
+        held.release().await.expect("held to the end");
+        for _ in 0..10 {
+            sleep(SECOND).await;
+            let state = rival.admin().inspect("a").await.expect("an answer");
+            assert!(state.waiters <= Some(1), "{:?} places of one client", state.waiters);
+        }
+    };
+    tokio::join!(join_all((0..100).map(task)), sees);
 }

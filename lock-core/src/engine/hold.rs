@@ -153,6 +153,11 @@ impl Hold {
         self.is_over_at(self.clock.now())
     }
 
+    /// Returns true if the hold is over without a release, in the same way.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_over() && self.reason.get() != Some(&LostReason::Released)
+    }
+
     fn is_over_at(&self, now: Moment) -> bool {
         self.reason.get().is_some() || now.has_reached(self.deadline())
     }
@@ -307,4 +312,4 @@ impl Hold {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

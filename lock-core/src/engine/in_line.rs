@@ -4,7 +4,7 @@ use tokio::time::{Instant, timeout};
 
 use super::acquisition::{Acquisition, Granted, new_place};
 use super::local_queue::{LinePlace, LineSight, Move, Turn};
-use super::succession::{Passed, Succession};
+use super::succession::{Passed, PassedHold, Succession};
 use super::wait::AttemptOutcome;
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
 
@@ -121,17 +121,21 @@ impl Acquisition {
         request: &LockRequest,
     ) -> Result<Granted, LockError> {
         match passed {
-            Some(Passed::Hold(passed)) => {
-                let (lease, claim, succession) = passed.take(self.place.claim.ttl, turn);
+            Some(Passed::Hold(PassedHold { lease, claim, turn: client })) => {
                 self.place.owned = claim;
-                return Ok((self.hold(lease, request)?, Some(succession)));
+                let lease = Lease { asked: self.place.claim.ttl, ..lease };
+                let hold = self.hold(lease, request)?;
+                let succession = Succession::go_on(turn, &hold, client);
+                return Ok((hold, Some(succession)));
             }
             Some(Passed::Place(place)) => self.place = place.taken_by(self.place.claim.clone()),
             None => {}
         }
         let (lease, turn) = self.ask_as_head(turn, wait, request).await?;
-        let succession = turn.filter(|_| self.hands_off()).map(Succession::begin);
-        Ok((self.hold(lease, request)?, succession))
+        let hold = self.hold(lease, request)?;
+        let turn = turn.filter(|_| self.hands_off());
+        let succession = turn.map(|turn| Succession::begin(turn, &hold));
+        Ok((hold, succession))
     }
 
     /// Asks the server for the line. If this ends without a grant, the next head takes over the place.

@@ -14,7 +14,9 @@ use tokio::task::coop::consume_budget;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::answers::{LineAnswers, LineSight, Outage};
-use self::line::{Line, Role};
+use self::line::{Holder, Line, Role};
+use super::hold::Hold;
+use crate::backend::FALLBACK_POLL;
 use crate::model::LockName;
 use crate::sync::{Mutex, locked};
 
@@ -166,7 +168,7 @@ impl<H> LinePlace<H> {
             let role = poll_fn(|context| line.poll_role(self.number, context));
             match timeout_at(until, role).await {
                 Ok(Role::Head) => {
-                    line.answers.head_changes();
+                    line.answers.see_head();
                     self.is_head = true;
                     return Move::Lead(Turn { place: self });
                 }
@@ -197,7 +199,7 @@ impl<H> Drop for LinePlace<H> {
     fn drop(&mut self) {
         let Self { member, number, is_head, .. } = self;
         if *is_head {
-            member.line.answers.head_changes();
+            member.line.answers.see_head();
         }
         // Gives back an untaken hold or place, after the state is unlocked.
         let untaken = member.line.change(|state| state.leave(*number, *is_head));
@@ -214,6 +216,8 @@ pub(crate) struct Turn<H> {
 impl<H> Turn<H> {
     /// Waits for the holder of this line to pass its hold on; `None` if the head must ask the server.
     ///
+    /// Each look is a sign of life to the others in line. It also finds a loss of the hold, which its guard may outlive.
+    ///
     /// # Cancel safety
     /// If the future is dropped, a passed hold stays for the next head.
     pub(crate) async fn passed(&self) -> Option<H> {
@@ -222,10 +226,14 @@ impl<H> Turn<H> {
             // Listens before it looks, so that no passed hold is missed.
             let mut changed = pin!(line.changed.notified());
             changed.as_mut().enable();
+            line.answers.see_head();
             match self.next_step() {
                 NextStep::Take(hold) => return Some(hold),
                 NextStep::AskServer => return None,
-                NextStep::Wait(until) => drop(timeout_at(until, changed).await),
+                NextStep::Wait(until) => {
+                    let look = until.min(Instant::now() + FALLBACK_POLL);
+                    drop(timeout_at(look, changed).await);
+                }
             }
         }
     }
@@ -236,8 +244,8 @@ impl<H> Turn<H> {
             state.head_asks_server = true;
             return NextStep::Take(passed);
         }
-        match state.holder {
-            Some((_, until)) if until > Instant::now() => NextStep::Wait(until),
+        match &state.holder {
+            Some(holder) if holder.is_awaited() => NextStep::Wait(holder.until),
             _ => {
                 state.head_asks_server = true;
                 NextStep::AskServer
@@ -267,7 +275,7 @@ impl<H> Turn<H> {
     pub(crate) fn is_refused(&self) {
         self.place.member.line.change(|state| {
             state.opening.close();
-            if state.holder.is_none() {
+            if state.holder.as_ref().is_none_or(|holder| holder.hold.is_lost()) {
                 state.rivals_since.get_or_insert_with(Instant::now);
             }
         });
@@ -303,15 +311,20 @@ impl<H> Turn<H> {
         self.place.member.line.state().take_rivals_time()
     }
 
-    /// Leaves the line as a holder that may pass its hold on. `until` returns the time until which the next head waits
-    /// for that, by its number.
-    pub(crate) fn holds(self, until: impl FnOnce(Option<u64>) -> Instant) -> LineHolder<H> {
+    /// Leaves the line as the holder of `hold`, which may pass it on. `until` returns the time until which the next head
+    /// waits for that, by its number.
+    pub(crate) fn holds(
+        self,
+        hold: &Arc<Hold>,
+        until: impl FnOnce(Option<u64>) -> Instant,
+    ) -> LineHolder<H> {
         let (member, number) = (self.place.member.clone(), self.place.number);
         member.line.answers.held();
         let (id, untaken) = member.line.change(|state| {
             let untaken = state.leave(number, true);
             let id = state.draw();
-            state.holder = Some((id, until(state.first())));
+            let until = until(state.first());
+            state.holder = Some(Holder { id, hold: hold.clone(), until });
             (id, untaken)
         });
         drop(untaken);
@@ -358,7 +371,8 @@ impl<H> Drop for LineHolder<H> {
     fn drop(&mut self) {
         let line = &self.member.line;
         let mut state = line.state();
-        if state.holder.take_if(|(id, _)| *id == self.id).is_some() && state.passed.is_none() {
+        let ended = state.holder.take_if(|holder| holder.id == self.id);
+        if ended.is_some() && state.passed.is_none() {
             state.rivals_since = Some(Instant::now());
         }
         drop(state);

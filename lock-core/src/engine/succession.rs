@@ -11,10 +11,12 @@
 //!                 released on the server ◀── tokens or time are up ◀── passed on, and on
 //! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::hold::Hold;
 use super::local_queue::{LineHolder, Turn};
 use super::owned_claim::OwnedClaim;
 use super::server_place::ServerPlace;
@@ -43,14 +45,12 @@ const PASSES_TO_EACH: usize = 4;
 #[derive(Debug)]
 pub(crate) struct Succession {
     line: LineHolder<Passed>,
-    /// Rest of the tokens that the server reserved; `None` if it was not asked yet.
-    tokens: Option<TokenRange>,
     turn: ClientTurn,
 }
 
 /// The span in which a client may pass a hold on before the server decides.
 #[derive(Clone, Copy, Debug)]
-struct ClientTurn {
+pub(super) struct ClientTurn {
     ends: Instant,
     /// The end for tasks that waited when the turn began.
     ends_for_waiters: Instant,
@@ -58,6 +58,8 @@ struct ClientTurn {
     last_waiter: u64,
     /// Number of tokens reserved for it.
     reserved: usize,
+    /// Rest of these tokens; `None` if the server was not asked yet.
+    tokens: Option<TokenRange>,
 }
 
 impl ClientTurn {
@@ -65,7 +67,7 @@ impl ClientTurn {
     fn begin(last_waiter: u64, rivals: Duration) -> Self {
         let now = Instant::now();
         let (ends, span) = (now + SHORTEST_TURN, SHORTEST_TURN.max(rivals / PART_OF_RIVALS));
-        Self { ends, ends_for_waiters: now + span, last_waiter, reserved: 0 }
+        Self { ends, ends_for_waiters: now + span, last_waiter, reserved: 0, tokens: None }
     }
 
     /// Returns the end for the task with this number.
@@ -82,9 +84,14 @@ impl ClientTurn {
 
 impl Succession {
     /// Begins the succession after a grant of the server.
-    pub(crate) fn begin(turn: Turn<Passed>) -> Self {
+    pub(super) fn begin(turn: Turn<Passed>, hold: &Arc<Hold>) -> Self {
         let client = ClientTurn::begin(turn.newest(), turn.take_rivals_time());
-        Self { line: turn.holds(|next| client.ends_for(next)), tokens: None, turn: client }
+        Self::go_on(turn, hold, client)
+    }
+
+    /// Continues the succession of a passed hold.
+    pub(super) fn go_on(turn: Turn<Passed>, hold: &Arc<Hold>, client: ClientTurn) -> Self {
+        Self { line: turn.holds(hold, |next| client.ends_for(next)), turn: client }
     }
 
     /// Returns the reservation to ask for in place of a plain release; `None` if nobody waits in this process.
@@ -103,13 +110,13 @@ impl Succession {
     pub(crate) fn reserved(self, tokens: TokenRange, yielded: bool) -> Self {
         let begin = || ClientTurn::begin(self.line.newest(), Duration::ZERO);
         let mut turn = if yielded { begin() } else { self.turn };
-        turn.reserved += tokens.count() as usize;
-        Self { tokens: Some(tokens), turn, ..self }
+        (turn.reserved, turn.tokens) = (turn.reserved + tokens.count() as usize, Some(tokens));
+        Self { turn, ..self }
     }
 
     /// Returns true if the hold can be passed on now: a task waits, and there is a token.
     pub(crate) fn has_next(&self) -> bool {
-        self.tokens.is_some_and(|tokens| !tokens.is_empty())
+        self.turn.tokens.is_some_and(|tokens| !tokens.is_empty())
             && self.is_awaited()
             && !self.turn.is_over_for(self.line.next())
     }
@@ -121,11 +128,12 @@ impl Succession {
 
     /// Passes a hold on. If nobody takes it, it is returned.
     pub(crate) fn pass(self, lease: Lease, mut claim: OwnedClaim) -> Result<(), OwnedClaim> {
-        let Some((token, tokens)) = self.tokens.and_then(TokenRange::split_first) else {
+        let Some((token, tokens)) = self.turn.tokens.and_then(TokenRange::split_first) else {
             return Err(claim);
         };
         claim.keep_as(&lease);
-        let passed = PassedHold { lease: Lease { token, ..lease }, claim, tokens, turn: self.turn };
+        let turn = ClientTurn { tokens: Some(tokens), ..self.turn };
+        let passed = PassedHold { lease: Lease { token, ..lease }, claim, turn };
         match self.line.pass(Passed::Hold(passed)) {
             Err(Passed::Hold(passed)) => Err(passed.claim),
             Ok(()) | Err(Passed::Place(_)) => Ok(()),
@@ -145,10 +153,9 @@ pub(crate) enum Passed {
 /// A hold in transit from one task to the next. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct PassedHold {
-    lease: Lease,
-    claim: OwnedClaim,
-    tokens: TokenRange,
-    turn: ClientTurn,
+    pub(super) lease: Lease,
+    pub(super) claim: OwnedClaim,
+    pub(super) turn: ClientTurn,
 }
 
 impl PassedHold {
@@ -156,14 +163,6 @@ impl PassedHold {
     /// delay the others if its new holder dies.
     pub(crate) fn suits(&self, ttl: Ttl, drift: Drift, now: Moment) -> bool {
         self.lease.asked <= ttl && is_worth_passing(&self.lease, drift, now)
-    }
-
-    /// Takes the hold for the head of the line, which asked for `ttl`.
-    pub(crate) fn take(self, ttl: Ttl, turn: Turn<Passed>) -> (Lease, OwnedClaim, Succession) {
-        let Self { lease, claim, tokens, turn: client } = self;
-        let line = turn.holds(|next| client.ends_for(next));
-        let succession = Succession { line, tokens: Some(tokens), turn: client };
-        (Lease { asked: ttl, ..lease }, claim, succession)
     }
 }
 

@@ -5,7 +5,7 @@ use crate::model::{FakeClock, FencingToken, LockRequest, Slots, SystemClock};
 
 const TTL: Duration = Duration::from_secs(30);
 
-fn hold(granted: Duration) -> Hold {
+pub(in crate::engine) fn hold_for(granted: Duration) -> Hold {
     hold_by(Arc::new(SystemClock), granted)
 }
 
@@ -32,7 +32,7 @@ fn hold_by(clock: Arc<dyn Clock>, granted: Duration) -> Hold {
 
 #[test]
 fn c12_a_renewal_has_a_sixth_of_the_ttl_or_a_third_of_what_is_left() {
-    let limit_of = |granted| hold(granted).attempt_limit().as_millis();
+    let limit_of = |granted| hold_for(granted).attempt_limit().as_millis();
     assert_eq!(limit_of(TTL), 5_000);
     let short = limit_of(Duration::from_millis(1_800));
     assert!((590..=600).contains(&short), "a grant that was pushed: {short} ms");
@@ -40,7 +40,7 @@ fn c12_a_renewal_has_a_sixth_of_the_ttl_or_a_third_of_what_is_left() {
 
 #[tokio::test]
 async fn c41_a_renewal_in_flight_prolongs_no_run_beyond_its_bound() {
-    let (hold, bound) = (hold(TTL), Duration::from_secs(1));
+    let (hold, bound) = (hold_for(TTL), Duration::from_secs(1));
     let (ttl, span) = (hold.lease().asked, Ttl::new(TTL * 100).expect("a good TTL"));
     hold.renew_for(bound);
     hold.extending(span);

@@ -31,8 +31,8 @@ struct LastAnswer {
     at: Option<Instant>,
     /// The last "busy", until a claim of the line holds the lock. On the heap, since each hold of a line has the record.
     seen: Option<Box<(Contention, Instant)>>,
-    /// Time of the last request or answer, of the change of the head, or of the end of its try. A head asks once a
-    /// second at least.
+    /// Time of the last request, answer, change of the head, or look of the head at its holder, or of the end of the head's
+    /// try. A head asks or looks once a second at least.
     head_seen: Instant,
     /// Time from which on a waiter watches for a sign of the head, which showed none for long.
     watched_from: Option<Instant>,
@@ -85,7 +85,8 @@ impl LineAnswers {
         (last.at, last.seen) = (Some(Instant::now()), None);
     }
 
-    pub(super) fn head_changes(&self) {
+    /// Notes a sign of the head.
+    pub(super) fn see_head(&self) {
         let mut last = locked(&self.last);
         (last.head_seen, last.watched_from) = (Instant::now(), None);
     }

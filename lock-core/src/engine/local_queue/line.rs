@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::super::hold::Hold;
 use super::answers::LineAnswers;
 use super::opening::Opening;
 use crate::sync::{Mutex, MutexGuard, locked};
@@ -28,13 +29,28 @@ pub(super) struct LineState<H> {
     drawn: u64,
     has_head: bool,
     pub(super) opening: Opening,
-    /// The holder that may pass its hold on, and the time until which the head waits for that.
-    pub(super) holder: Option<(u64, Instant)>,
+    pub(super) holder: Option<Holder>,
     /// True if the head has gone on to the server: it takes no passed hold.
     pub(super) head_asks_server: bool,
     pub(super) passed: Option<H>,
     /// Time from which on other clients hold the lock, as far as is known.
     pub(super) rivals_since: Option<Instant>,
+}
+
+/// A holder that may pass its hold on.
+#[derive(Debug)]
+pub(super) struct Holder {
+    pub(super) id: u64,
+    pub(super) hold: Arc<Hold>,
+    /// Time until which the head waits for that.
+    pub(super) until: Instant,
+}
+
+impl Holder {
+    /// Returns true while the head waits for this holder.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.until > Instant::now() && !self.hold.is_lost()
+    }
 }
 
 #[derive(Debug)]
@@ -159,7 +175,7 @@ impl<H> LineState<H> {
 
     /// Returns true if the head or the next head asks the server, as a head does that waited for its holder for long.
     pub(super) fn takes_nothing(&self) -> bool {
-        let waits = self.holder.is_some_and(|(_, until)| until > Instant::now());
+        let waits = self.holder.as_ref().is_some_and(Holder::is_awaited);
         !waits || self.head_asks_server || self.passed.is_some()
     }
 

@@ -3,6 +3,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{advance, sleep};
 
+use super::super::hold::tests::hold_for;
 use super::*;
 use crate::backend::WAITER_LIVENESS;
 
@@ -12,6 +13,10 @@ fn name() -> LockName {
 
 fn lines(queue: &LocalQueue<u32>) -> usize {
     locked(&queue.lines).len()
+}
+
+fn hold() -> Arc<Hold> {
+    Arc::new(hold_for(Duration::from_secs(30)))
 }
 
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,7 +32,7 @@ async fn lead<H>(queue: &LocalQueue<H>, name: &LockName) -> Option<Turn<H>> {
 
 async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
     let until = Instant::now() + Duration::from_millis(20);
-    lead(queue, &name()).await.expect("a turn").holds(|_| until)
+    lead(queue, &name()).await.expect("a turn").holds(&hold(), |_| until)
 }
 
 #[tokio::test]
@@ -98,7 +103,7 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
     let queue = LocalQueue::<Arc<()>>::default();
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
-    let holder = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
+    let holder = lead(&queue, &name()).await.expect("a turn").holds(&hold(), |_| until);
     let (turn, name) = (lead(&queue, &name()).await.expect("a turn"), name());
     let mut next = Box::pin(lead(&queue, &name));
     assert!((&mut next).now_or_never().is_none());
@@ -115,8 +120,8 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
     let passed = Arc::new(());
     let until = Instant::now() + Duration::from_secs(1);
     // The queue outlives its waiters.
-    let _lost_long_ago = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
-    let holder = lead(&queue, &name()).await.expect("a turn").holds(|_| until);
+    let _lost_long_ago = lead(&queue, &name()).await.expect("a turn").holds(&hold(), |_| until);
+    let holder = lead(&queue, &name()).await.expect("a turn").holds(&hold(), |_| until);
     let turn = lead(&queue, &name()).await.expect("a turn");
     assert!(holder.pass(passed.clone()).is_ok());
     drop(turn);
@@ -166,7 +171,7 @@ async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
 async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
     let (queue, name) = (LocalQueue::<Arc<()>>::default(), name());
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
-    let holder = lead(&queue, &name).await.expect("a turn").holds(|_| until);
+    let holder = lead(&queue, &name).await.expect("a turn").holds(&hold(), |_| until);
     let unpolled = lead(&queue, &name).await.expect("a turn");
     assert!(unpolled.passed().now_or_never().is_none());
     let next = lead(&queue, &name);
