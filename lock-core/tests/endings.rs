@@ -227,3 +227,29 @@ fn c12_a_hold_is_renewed_on_the_runtime_that_the_client_was_given() {
     drop(guard);
     runtime().block_on(locks.shutdown());
 }
+
+/// S5: a lost guard gives nothing back during an attachment of its lease, also if the answer to that is on its way.
+#[tokio::test(start_paused = true)]
+async fn s5_a_lost_guard_leaves_a_lease_alone_that_is_being_attached() {
+    let (client, faulty, store) = faulty_client();
+    let (lost, lease) = lost_guard(&client, &faulty).await;
+    faulty.once(Operation::Extend, Fault::Late(SECOND / 10));
+    let drops = async {
+        sleep(SECOND / 100).await;
+        drop(lost);
+    };
+    let (attached, ()) = tokio::join!(client.attach(lease), drops);
+    assert!(attached.expect("held").is_held() && is_held(&store), "the lost guard gave it back");
+}
+
+/// S5: a lease whose guard is being released is not attached.
+#[tokio::test(start_paused = true)]
+async fn s5_a_lease_that_is_being_released_is_not_attached() {
+    let (client, faulty, _) = faulty_client();
+    let lease = client.acquire("a").await.expect("a free lock").detach().expect("held");
+    let guard = client.attach(lease.clone()).await.expect("held");
+    faulty.once(Operation::Release, Fault::RequestLost);
+    let (released, attached) = tokio::join!(guard.release(), client.attach(lease));
+    released.expect("held to the end");
+    assert!(attached.is_err_and(|error| error.is_lost()), "two believe");
+}

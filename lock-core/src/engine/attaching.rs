@@ -13,13 +13,19 @@ impl Shared {
         self.driven(&lease.name, Wait::Never).await?;
         self.options.validity(lease.asked)?;
         let (name, owner) = (lease.name.clone(), lease.owner);
+        let lost = |reason| LockError::Lost { name: name.clone(), reason, source: None };
         let (bound, asked) = (lease.bound.take(), self.options.clock.now());
         // C13: no attachment makes the hold outlast its bound.
         let ttl = bound.as_ref().map_or(Some(lease.asked), |bound| bound.limit(lease.asked, asked));
         let Some(ttl) = ttl else {
-            return Err(LockError::Lost { name, reason: LostReason::MaxHold, source: None });
+            return Err(lost(LostReason::MaxHold));
         };
-        let lost = match self.extend(&lease, ttl).await? {
+        // S5: an earlier guard of the lease gives it back now, or never.
+        self.renewer.attaching(&lease)?;
+        if self.janitor.has(&name, owner) {
+            return Err(lost(LostReason::Released));
+        }
+        let over = match self.extend(&lease, ttl).await? {
             Extension::Extended(granted) => {
                 let deadline = self.options.drift.deadline(asked, ttl, granted);
                 (lease.granted, lease.deadline) = (Ttl::kept(granted), deadline);
@@ -27,8 +33,8 @@ impl Shared {
             }
             Extension::Lost => Some(LostReason::Evicted),
         };
-        if let Some(reason) = lost {
-            return Err(LockError::Lost { name, reason, source: None });
+        if let Some(reason) = over {
+            return Err(lost(reason));
         }
         let state = match lease.unresolved {
             true => ClaimState::HeldUnresolved,
@@ -36,14 +42,8 @@ impl Shared {
         };
         let hold = self.hold(lease)?;
         bound.into_iter().for_each(|bound| hold.bound_by(*bound));
-        let mut claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
-        if self.janitor.has(&name, owner) {
-            // S5: an earlier guard of the lease gives it back.
-            claim.keep_as(&hold.lease());
-            let _ = self.drop_hold(&hold);
-            return Err(LockError::Lost { name, reason: LostReason::Released, source: None });
-        }
         self.renewer.attached(&hold);
+        let claim = self.own(name.clone(), owner, ttl.as_duration()).in_state(state);
         Ok(Acquired { hold, claim, succession: None })
     }
 }

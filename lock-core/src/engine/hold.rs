@@ -19,7 +19,6 @@ use crate::model::{
     AtLeast, BackendError, Bound, Clock, Drift, FencingToken, Lease, LockError, LockName,
     LostReason, Moment, OwnerId, Ttl,
 };
-use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
 /// One hold of this client.
@@ -38,8 +37,8 @@ pub(crate) struct Hold {
     state: Mutex<State>,
     /// The reason of its end, once it is over.
     reason: OnceLock<LostReason>,
-    /// True once its lease was attached again.
-    is_superseded: AtomicBool,
+    /// True if its guard gives it back, false if its lease was taken over; unset until one of them comes first.
+    is_own: OnceLock<bool>,
     over: Notify,
 }
 
@@ -93,7 +92,7 @@ impl Hold {
             state.schedule_passed(now, drift);
         }
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
-        let is_superseded = AtomicBool::new(false);
+        let is_own = OnceLock::new();
         Self {
             owner,
             name,
@@ -105,19 +104,19 @@ impl Hold {
             bound,
             state,
             reason,
-            is_superseded,
+            is_own,
             over,
         }
     }
 
-    /// Notes that its lease was attached again.
-    pub(crate) fn supersede(&self) {
-        self.is_superseded.store(true, Ordering::Relaxed);
+    /// Leaves the hold on the server to the next owner of its lease. Returns false if its guard gives it back.
+    pub(crate) fn supersede(&self) -> bool {
+        !self.is_own.get_or_init(|| false)
     }
 
-    /// Returns true if its lease was attached again: the hold on the server is that of a later guard.
-    pub(crate) fn is_superseded(&self) -> bool {
-        self.is_superseded.load(Ordering::Relaxed)
+    /// Returns true if its guard gives it back on the server. From then on its lease cannot be attached (S5).
+    pub(crate) fn is_own(&self) -> bool {
+        *self.is_own.get_or_init(|| true)
     }
 
     pub(crate) fn signal(self: &Arc<Self>) -> LostSignal {

@@ -12,7 +12,6 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::containment::contained;
 use super::process::Process;
-use super::renewer::Renewer;
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
@@ -43,7 +42,6 @@ const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
-    renewer: Arc<Renewer>,
     telemetry: Arc<Telemetry>,
     process: Process,
     lanes: Mutex<Lanes>,
@@ -163,14 +161,9 @@ impl Drop for Attended<'_> {
 }
 
 impl Janitor {
-    pub(crate) fn new(
-        backend: Arc<dyn DistributedLock>,
-        renewer: Arc<Renewer>,
-        telemetry: Arc<Telemetry>,
-    ) -> Self {
+    pub(crate) fn new(backend: Arc<dyn DistributedLock>, telemetry: Arc<Telemetry>) -> Self {
         Self {
             backend,
-            renewer,
             telemetry,
             process: Process::current(),
             lanes: Mutex::default(),
@@ -281,10 +274,7 @@ impl Janitor {
     /// Works on a lane until it is empty.
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
-            let mut next = self.lanes().next(&lane.name).unwrap_or_default();
-            let done = next.len().max(1);
-            // S5: a later guard has the lease of these.
-            next.retain(|cleanup| !self.renewer.holds(cleanup.owner));
+            let next = self.lanes().next(&lane.name).unwrap_or_default();
             if !next.is_empty() {
                 match self.carry_out(&lane.name, &next).await {
                     Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
@@ -292,7 +282,7 @@ impl Janitor {
                     Err(error) => self.telemetry.not_given_back(&lane.name, &error),
                 }
             }
-            lane.is_empty = self.lanes().finish(&lane.name, done);
+            lane.is_empty = self.lanes().finish(&lane.name, next.len());
         }
     }
 
@@ -383,6 +373,3 @@ impl Lanes {
         is_empty
     }
 }
-
-#[cfg(test)]
-mod tests;

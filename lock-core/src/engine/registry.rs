@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use super::hold::Hold;
 use super::schedule::Schedule;
 use crate::backend::LossWatch;
-use crate::model::{Moment, OwnerId};
+use crate::model::{Lease, LockError, LostReason, Moment, OwnerId};
 
 /// The holds of one client.
 #[derive(Default)]
@@ -20,22 +20,6 @@ pub(super) struct Registry {
     attached: Vec<Weak<Hold>>,
 }
 
-/// The registration that a hold had at its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use = "a hold that is superseded belongs to another guard on the server"]
-pub(crate) enum Registration {
-    /// This hold, or none if the hold was already lost.
-    Own,
-    /// A later hold with the same lease.
-    Superseded,
-}
-
-impl Registration {
-    pub(crate) fn is_superseded(self) -> bool {
-        self == Self::Superseded
-    }
-}
-
 /// The lease of a hold is registered already.
 #[derive(Debug)]
 pub(crate) struct AlreadyRegistered;
@@ -46,24 +30,31 @@ impl Registry {
         self.holds.of(owner).is_some_and(|hold| !hold.is_over())
     }
 
-    /// Notes that a lease was attached. Earlier guards of it have lost it, and give nothing back from now on.
-    pub(super) fn attached(&mut self, hold: &Arc<Hold>) {
-        if self.holds.of(hold.owner).is_some_and(|later| !Arc::ptr_eq(later, hold)) {
-            return hold.supersede();
+    /// Lets a lease be attached, unless a guard of it holds it or gives it back. Earlier guards of it have lost it, and give
+    /// nothing back from now on.
+    pub(super) fn attaching(&self, lease: &Lease) -> Result<(), LockError> {
+        let name = lease.name.clone();
+        if self.has(lease.owner) {
+            return Err(LockError::AlreadyAttached { name });
         }
-        self.attached.retain(|earlier| earlier.strong_count() > 0);
         let earlier = self.attached.iter().filter_map(Weak::upgrade);
-        earlier.filter(|earlier| earlier.owner == hold.owner).for_each(|hold| hold.supersede());
+        match earlier.filter(|hold| hold.owner == lease.owner).all(|hold| hold.supersede()) {
+            true => Ok(()),
+            false => Err(LockError::Lost { name, reason: LostReason::Released, source: None }),
+        }
+    }
+
+    /// Notes that the lease of a hold was attached.
+    pub(super) fn attached(&mut self, hold: &Arc<Hold>) {
+        self.attached.retain(|earlier| earlier.strong_count() > 0);
         self.attached.push(Arc::downgrade(hold));
     }
 
-    pub(super) fn remove(&mut self, hold: &Arc<Hold>) -> Registration {
-        let is_another = |other: &Arc<Hold>| !Arc::ptr_eq(other, hold);
-        if hold.is_superseded() || self.holds.of(hold.owner).is_some_and(is_another) {
-            return Registration::Superseded;
+    pub(super) fn remove(&mut self, hold: &Arc<Hold>) {
+        match self.holds.of(hold.owner) {
+            Some(later) if !Arc::ptr_eq(later, hold) => _ = hold.supersede(),
+            _ => self.holds.remove(hold.owner),
         }
-        self.holds.remove(hold.owner);
-        Registration::Own
     }
 }
 

@@ -13,10 +13,12 @@ use tokio::time::{Instant, timeout};
 use super::containment::{attempted, contained};
 use super::hold::{Duty, Hold};
 use super::process::Process;
-use super::registry::{AlreadyRegistered, Registration, Registry};
+use super::registry::{AlreadyRegistered, Registry};
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{BackendError, Clock, LostReason, Moment, OwnerId, Renewal, Renewals};
+use crate::model::{
+    BackendError, Clock, Lease, LockError, LostReason, Moment, Renewal, Renewals,
+};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -107,12 +109,12 @@ impl Renewer {
         is_watched
     }
 
-    /// Returns true if the lease of `owner` is held.
-    pub(crate) fn holds(&self, owner: OwnerId) -> bool {
-        self.registry().has(owner)
+    /// Lets a lease be attached: earlier guards of it give nothing back from now on.
+    pub(crate) fn attaching(&self, lease: &Lease) -> Result<(), LockError> {
+        self.registry().attaching(lease)
     }
 
-    /// Notes that a lease was attached: earlier guards of it give nothing back from now on.
+    /// Notes that a lease was attached.
     pub(crate) fn attached(&self, hold: &Arc<Hold>) {
         self.registry().attached(hold);
     }
@@ -124,8 +126,8 @@ impl Renewer {
     }
 
     /// Stops renewing a hold.
-    pub(crate) fn unregister(&self, hold: &Arc<Hold>) -> Registration {
-        self.registry().remove(hold)
+    pub(crate) fn unregister(&self, hold: &Arc<Hold>) {
+        self.registry().remove(hold);
     }
 
     /// Stops renewing all holds, and returns them.

@@ -18,7 +18,6 @@ use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
 use super::process::Process;
 use super::progress::OUTAGE_BORNE;
-use super::registry::Registration;
 use super::renewer::Renewer;
 use super::retry;
 use super::succession::{Passed, Succession};
@@ -74,7 +73,7 @@ impl Shared {
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
         let renewer = Renewer::new(backend.clone(), options.clock.clone(), telemetry.clone());
         let renewer = Arc::new(renewer);
-        let janitor = Arc::new(Janitor::new(backend.clone(), renewer.clone(), telemetry.clone()));
+        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
         let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
@@ -331,16 +330,16 @@ impl Shared {
         }
         if self.is_closed() {
             // The client was shut down while we asked.
-            let _ = self.drop_hold(&hold);
+            self.drop_hold(&hold);
             return Err(LockError::Closed { name });
         }
         Ok(hold)
     }
 
     /// Ends the hold on this side before anything is sent (C11): no renewal can follow, and its observers stop first.
-    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) -> Registration {
+    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) {
         hold.end(LostReason::Released);
-        self.renewer.unregister(hold)
+        self.renewer.unregister(hold);
     }
 
     /// Gives back what was just passed on in this client, if the client is shut down: the shutdown may have looked

@@ -2,7 +2,7 @@
 
 use super::LockGuard;
 use crate::backend::{Release, Reservation, Reserved, TokenRange};
-use crate::engine::{InFlight, OwnedClaim, Registration, Succession, is_worth_passing};
+use crate::engine::{InFlight, OwnedClaim, Succession, is_worth_passing};
 use crate::model::{Lease, LockError, LostReason};
 
 impl LockGuard {
@@ -85,7 +85,7 @@ impl LockGuard {
         _in_flight: InFlight,
     ) -> Result<Release, LockError> {
         let mut guard = self;
-        if guard.stop_holding().is_superseded() {
+        if !guard.stop_holding() {
             return Ok(Release::NotHeld);
         }
         let (yielded, is_plain) = match &reservation {
@@ -130,9 +130,11 @@ impl LockGuard {
         if !self.succession.as_ref().is_some_and(Succession::has_next) || !self.may_pass() {
             return false;
         }
-        let superseded = self.stop_holding().is_superseded();
+        if !self.stop_holding() {
+            return true;
+        }
         let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) else {
-            return superseded;
+            return false;
         };
         self.claim = succession.pass(self.hold.lease(), claim).err();
         self.shared.passed_on();
@@ -171,7 +173,8 @@ impl LockGuard {
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
         self.error_unless_last()?;
-        let _ = self.shared.drop_hold(&self.hold);
+        self.shared.drop_hold(&self.hold);
+        self.hold.supersede();
         let mut lease = self.hold.lease();
         lease.bound = self.hold.bound().map(Box::new);
         lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
@@ -196,16 +199,15 @@ impl LockGuard {
         }
     }
 
-    /// Ends the hold on this side. If the lease was attached again after a loss, the hold on the server belongs to
-    /// the later guard and stays.
-    fn stop_holding(&mut self) -> Registration {
-        let registration = self.shared.drop_hold(&self.hold);
-        if registration.is_superseded()
-            && let Some(claim) = self.claim.take()
-        {
+    /// Ends the hold on this side. Returns false if the lease was attached again after a loss: the hold on the server
+    /// belongs to the later guard and stays.
+    fn stop_holding(&mut self) -> bool {
+        self.shared.drop_hold(&self.hold);
+        let is_own = self.hold.is_own();
+        if !is_own && let Some(claim) = self.claim.take() {
             claim.hand_on();
         }
-        registration
+        is_own
     }
 }
 
@@ -229,7 +231,7 @@ impl Drop for LockGuard {
         if lost_before.is_none() && self.pass_on() {
             return;
         }
-        let _ = self.stop_holding();
+        self.stop_holding();
         let Some(mut claim) = self.claim.take() else { return };
         // C20: the janitor gives back; the drop itself sends nothing, inside or outside a runtime.
         if self.shared.has_runtime() {
