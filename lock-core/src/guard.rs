@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::backend::Recording;
 use crate::engine::{
-    Acquired, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
+    Acquired, Held, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
     while_held,
 };
 use crate::model::{
@@ -37,7 +37,9 @@ use crate::model::{
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// Dropped with the guard. `None` once the lease was taken out, and while other guards share it.
+    /// Its registration. `None` after the end of the hold, and while other guards share it.
+    held: Option<Held>,
+    /// Dropped after the registration. `None` in the same cases.
     claim: Option<OwnedClaim>,
     /// The way in which the hold may pass to the next task of this client.
     succession: Option<Succession>,
@@ -47,14 +49,15 @@ pub struct LockGuard {
 
 impl LockGuard {
     pub(crate) fn new(shared: Arc<Shared>, acquired: Acquired) -> Self {
-        let Acquired { hold, claim, succession } = acquired;
-        Self { shared, hold, claim: Some(claim), succession, joint: None }
+        let Acquired { hold: held, claim, succession } = acquired;
+        let (hold, held, claim) = (Arc::clone(&held), Some(held), Some(claim));
+        Self { shared, hold, held, claim, succession, joint: None }
     }
 
     /// One of several guards of a hold.
     pub(crate) fn joint(shared: Arc<Shared>, by: JointHolder, acquired: Arc<Acquired>) -> Self {
-        let hold = acquired.hold.clone();
-        Self { shared, hold, claim: None, succession: None, joint: Some((by, acquired)) }
+        let (hold, joint) = (Arc::clone(&acquired.hold), Some((by, acquired)));
+        Self { shared, hold, held: None, claim: None, succession: None, joint }
     }
 
     /// Asks for a longer TTL from now on, if `ttl` is longer (C43).

@@ -43,10 +43,11 @@ pub(crate) async fn acquire(
 
 /// Returns a guard of the shared hold, if there is one.
 fn held(shared: &Arc<Shared>, by: &JointHolder, kind: Kind) -> Option<LockGuard> {
-    let parts = shared.joint_holds.find(by, kind).into_iter();
-    let mut guards = parts.map(|joint| LockGuard::joint(shared.clone(), by.clone(), joint));
+    let guard = |joint| LockGuard::joint(shared.clone(), by.clone(), joint);
+    // R1: each part gets a guard, since it may be the last of its hold by now.
+    let guards: Vec<_> = shared.joint_holds.find(by, kind).into_iter().map(guard).collect();
     // A loss is final: a lost lock is acquired anew.
-    guards.find(LockGuard::is_held)
+    guards.into_iter().find(LockGuard::is_held)
 }
 
 /// Shares an acquired hold with later requests.

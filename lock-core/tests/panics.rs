@@ -3,11 +3,13 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use lock_core::backend::{
     Attempt, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle, async_trait,
 };
@@ -346,4 +348,38 @@ fn c17_a_try_waits_for_a_late_runtime_within_its_limit() {
         });
         assert!(took < limit + SECOND, "it took {took:?}");
     }
+}
+
+/// Panics once when a span is left, after it was enabled.
+struct BreaksAtExit(Arc<AtomicBool>);
+
+impl Subscriber for BreaksAtExit {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {
+        assert!(!self.0.swap(false, Ordering::Relaxed), "a panic of the test");
+    }
+}
+
+/// C19: a panic between the grant and its guard leaves no lock that is renewed for ever.
+#[tokio::test(start_paused = true)]
+async fn c19_a_panic_between_grant_and_guard_leaves_no_lock() {
+    let broken = Arc::new(AtomicBool::new(false));
+    let _listening = tracing::subscriber::set_default(BreaksAtExit(broken.clone()));
+    let store = MemoryBackend::new();
+    let (locks, other) = (LockClient::new(store.clone()), LockClient::new(store));
+    broken.store(true, Ordering::Relaxed);
+    drop(AssertUnwindSafe(locks.try_acquire("a")).catch_unwind().await);
+    assert!(!broken.load(Ordering::Relaxed), "it was not reached");
+    sleep(SECOND * 300).await;
+    let next = other.try_acquire("a").await.expect("an answer");
+    assert!(next.is_some(), "it is renewed without a guard");
 }

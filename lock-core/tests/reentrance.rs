@@ -3,13 +3,15 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use lock_core::backend::async_trait;
 use lock_core::{
-    LockClient, LockError, LockGuard, LockRequest, LostReason, MemoryBackend, Reentrance, Wait,
+    ClientOptions, Clock, LockClient, LockError, LockGuard, LockRequest, LostReason, MemoryBackend,
+    Moment, Reentrance, SystemClock, Wait,
 };
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::task::yield_now;
@@ -289,4 +291,38 @@ async fn c43_waiters_are_woken_by_holds_of_their_own() {
     let woken = polls.load(Ordering::Relaxed) - before;
     assert!(woken <= 5, "it was woken {woken} times");
     waiter.abort();
+}
+
+/// Drops a guard when it is asked for the time.
+#[derive(Debug, Default)]
+struct DropsAGuard(Mutex<Option<LockGuard>>);
+
+#[async_trait]
+impl Clock for DropsAGuard {
+    fn now(&self) -> Moment {
+        let guard = self.0.lock().expect("no panic").take();
+        drop(guard);
+        SystemClock.now()
+    }
+    async fn sleep_until(&self, deadline: Moment) {
+        SystemClock.sleep_until(deadline).await;
+    }
+}
+
+/// C43, R1: a request that looks at a second hold of its `Reentrance`, while the last guard of that hold is dropped, does
+/// not make it last for ever.
+#[tokio::test(start_paused = true)]
+async fn c43_a_hold_that_is_looked_at_while_its_guard_goes_is_given_back() {
+    let (memory, clock) = (MemoryBackend::new(), Arc::new(DropsAGuard::default()));
+    let options = ClientOptions::new().clock(clock.clone());
+    let locks = LockClient::with_options(memory.clone(), options);
+    let me = Reentrance::new();
+    let request = |taken| LockRequest::new("a").permits(taken, 5).reentrant(&me);
+    let outer = locks.acquire(request(1)).await.expect("a free permit");
+    let second = locks.acquire(request(2)).await.expect("two free permits");
+    *clock.0.lock().expect("no panic") = Some(second);
+    let inner = locks.acquire(request(1)).await.expect("its own permit");
+    assert_eq!(inner.token(), outer.token());
+    drop((outer, inner));
+    is_free(&LockClient::new(memory), "a look").await;
 }

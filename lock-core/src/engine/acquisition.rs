@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
-use super::hold::Hold;
+use super::held::Held;
 use super::janitor::InFlight;
 use super::progress::Progress;
 use super::server_place::{Busy, ServerPlace};
@@ -20,7 +20,7 @@ use crate::model::{
 };
 
 /// A hold, and its succession: the way in which it passes to the next task.
-pub(crate) type Granted = (Arc<Hold>, Option<Succession>);
+pub(crate) type Granted = (Held, Option<Succession>);
 
 /// Outcome of an acquisition that asked once: a hold, or the acquisition, with the contention if the lock is busy.
 pub(crate) type AskedOnce = Result<Acquired, Box<(Acquisition, Option<Contention>)>>;
@@ -161,13 +161,13 @@ impl Acquisition {
     }
 
     /// Starts to hold the granted or passed lease, under the label of its claim.
-    pub(super) fn held(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
+    pub(super) fn held(&self, lease: Lease) -> Result<Held, LockError> {
         let hold = self.shared.hold(lease)?;
         hold.count_under(self.shared.held_labels.count(&self.place.claim));
         Ok(hold)
     }
 
-    pub(super) fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Arc<Hold>, LockError> {
+    pub(super) fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Held, LockError> {
         let hold = self.held(lease)?;
         request.max_hold_span().inspect(|span| hold.renew_for(*span));
         Ok(hold)

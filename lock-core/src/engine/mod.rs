@@ -14,6 +14,7 @@ mod acquisition;
 mod attaching;
 mod claim_state;
 mod containment;
+mod held;
 mod held_labels;
 mod hold;
 mod in_line;
@@ -42,6 +43,7 @@ mod wait;
 mod work;
 
 pub(crate) use self::acquisition::Acquisition;
+pub(crate) use self::held::Held;
 pub(crate) use self::hold::Hold;
 pub(crate) use self::janitor::InFlight;
 pub(crate) use self::joint_holds::JointHolder;

@@ -20,10 +20,6 @@ pub(super) struct Registry {
     attached: Vec<Weak<Hold>>,
 }
 
-/// The lease of a hold is registered already.
-#[derive(Debug)]
-pub(crate) struct AlreadyRegistered;
-
 impl Registry {
     /// Returns true if the lease of `owner` is held.
     pub(super) fn has(&self, owner: OwnerId) -> bool {

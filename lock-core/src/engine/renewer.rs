@@ -13,12 +13,10 @@ use tokio::time::{Instant, timeout};
 use super::containment::{attempted, contained};
 use super::hold::{Duty, Hold};
 use super::process::Process;
-use super::registry::{AlreadyRegistered, Registry};
+use super::registry::Registry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{
-    BackendError, Clock, Lease, LockError, LostReason, Moment, Renewal, Renewals,
-};
+use crate::model::{BackendError, Clock, Lease, LockError, LostReason, Moment, Renewal, Renewals};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -78,14 +76,14 @@ impl Renewer {
         Self { backend, clock, telemetry, process, is_single, registry, changed, has_run, ran_at }
     }
 
-    /// Renews a hold from now on. An owner has one hold at a time: if a lease were attached twice, one guard would
-    /// believe in it after the other has released it.
-    pub(crate) fn register(&self, hold: Arc<Hold>) -> Result<(), AlreadyRegistered> {
+    /// Renews a hold from now on. Returns false if its lease is held already: if a lease were attached twice, one guard
+    /// would believe in it after the other has released it.
+    pub(crate) fn register(&self, hold: Arc<Hold>) -> bool {
         let now = hold.began;
         let due = duty_within(&hold, now);
         let mut registry = self.registry();
         if registry.has(hold.owner) {
-            return Err(AlreadyRegistered);
+            return false;
         }
         registry.holds.put(hold.clone(), now.after(due));
         let in_time = registry.looks_at.is_some_and(|at| now.until(at) <= due);
@@ -93,7 +91,7 @@ impl Renewer {
         if self.watch(hold) || !in_time {
             self.changed.notify_one();
         }
-        Ok(())
+        true
     }
 
     /// Watches for the losses that the backend tells by itself; returns false if it tells none. A panic of the backend

@@ -9,6 +9,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
 use super::containment::{contained, restarted};
+use super::held::Held;
 use super::held_labels::HeldLabels;
 use super::hold::Hold;
 use super::janitor::{Janitor, Remains};
@@ -38,8 +39,8 @@ use crate::sync::{Mutex, locked};
 /// Parts of a successful acquisition.
 #[derive(Debug)]
 pub(crate) struct Acquired {
-    pub(crate) hold: Arc<Hold>,
-    /// Dropped with the hold.
+    pub(crate) hold: Held,
+    /// Dropped after the hold, which is renewed no more by then.
     pub(crate) claim: OwnedClaim,
     /// The way in which the hold may pass to the next task.
     pub(crate) succession: Option<Succession>,
@@ -320,26 +321,17 @@ impl Shared {
     }
 
     /// Starts to hold a fresh lease: it is renewed from now on.
-    pub(crate) fn hold(&self, lease: Lease) -> Result<Arc<Hold>, LockError> {
+    pub(crate) fn hold(&self, lease: Lease) -> Result<Held, LockError> {
         let name = lease.name.clone();
         let (options, telemetry) = (&self.options, self.telemetry.clone());
         let (clock, process) = (options.clock.clone(), self.process);
-        let hold = Arc::new(Hold::new(lease, clock, options.drift, telemetry, process));
-        if self.renewer.register(hold.clone()).is_err() {
-            return Err(LockError::AlreadyAttached { name });
-        }
-        if self.is_closed() {
+        let hold = Hold::new(lease, clock, options.drift, telemetry, process);
+        match Held::new(hold, &self.renewer) {
             // The client was shut down while we asked.
-            self.drop_hold(&hold);
-            return Err(LockError::Closed { name });
+            Some(_) if self.is_closed() => Err(LockError::Closed { name }),
+            Some(held) => Ok(held),
+            None => Err(LockError::AlreadyAttached { name }),
         }
-        Ok(hold)
-    }
-
-    /// Ends the hold on this side before anything is sent (C11): no renewal can follow, and its observers stop first.
-    pub(crate) fn drop_hold(&self, hold: &Arc<Hold>) {
-        hold.end(LostReason::Released);
-        self.renewer.unregister(hold);
     }
 
     /// Gives back what was just passed on in this client, if the client is shut down: the shutdown may have looked

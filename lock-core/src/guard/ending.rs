@@ -2,7 +2,7 @@
 
 use super::LockGuard;
 use crate::backend::{Release, Reservation, Reserved, TokenRange};
-use crate::engine::{InFlight, OwnedClaim, Succession, is_worth_passing};
+use crate::engine::{Acquired, InFlight, OwnedClaim, Succession, is_worth_passing};
 use crate::model::{Lease, LockError, LostReason};
 
 impl LockGuard {
@@ -173,7 +173,7 @@ impl LockGuard {
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
         self.error_unless_last()?;
-        self.shared.drop_hold(&self.hold);
+        self.held = None;
         self.hold.supersede();
         let mut lease = self.hold.lease();
         lease.bound = self.hold.bound().map(Box::new);
@@ -187,7 +187,8 @@ impl LockGuard {
         if let Some((by, joint)) = self.joint.take()
             && let Some(last) = self.shared.joint_holds.last(&by, joint)
         {
-            (self.claim, self.succession) = (Some(last.claim), last.succession);
+            let Acquired { hold, claim, succession } = last;
+            (self.held, self.claim, self.succession) = (Some(hold), Some(claim), succession);
         }
         self.claim.is_some()
     }
@@ -202,7 +203,7 @@ impl LockGuard {
     /// Ends the hold on this side. Returns false if the lease was attached again after a loss: the hold on the server
     /// belongs to the later guard and stays.
     fn stop_holding(&mut self) -> bool {
-        self.shared.drop_hold(&self.hold);
+        self.held = None;
         let is_own = self.hold.is_own();
         if !is_own && let Some(claim) = self.claim.take() {
             claim.hand_on();
@@ -218,9 +219,9 @@ impl Drop for LockGuard {
         }
         if !self.shared.process.is_this() {
             // The hold is that of the first process.
-            let (claim, joint, next) =
-                (self.claim.take(), self.joint.take(), self.succession.take());
-            return std::mem::forget((claim, joint, next, self.shared.clone()));
+            let (held, claim) = (self.held.take(), self.claim.take());
+            let (joint, next) = (self.joint.take(), self.succession.take());
+            return std::mem::forget((held, claim, joint, next, self.shared.clone()));
         }
         // A shutdown waits for it. It is dropped after the claim, which is counted by itself from then on.
         let _in_flight = self.shared.janitor.begin();

@@ -1,0 +1,40 @@
+//! The registration of a hold.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::hold::Hold;
+use super::renewer::Renewer;
+use crate::model::LostReason;
+
+/// A hold that is renewed until this is dropped. The drop ends the hold on this side before anything is sent (C11): no
+/// renewal can follow, and its observers stop first.
+#[derive(Debug)]
+pub(crate) struct Held {
+    hold: Arc<Hold>,
+    renewer: Arc<Renewer>,
+}
+
+impl Held {
+    /// Renews a hold from now on. `None` if its lease is held already.
+    pub(super) fn new(hold: Hold, renewer: &Arc<Renewer>) -> Option<Self> {
+        let hold = Arc::new(hold);
+        let is_registered = renewer.register(hold.clone());
+        is_registered.then(|| Self { hold, renewer: renewer.clone() })
+    }
+}
+
+impl Deref for Held {
+    type Target = Arc<Hold>;
+
+    fn deref(&self) -> &Arc<Hold> {
+        &self.hold
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.hold.end(LostReason::Released);
+        self.renewer.unregister(&self.hold);
+    }
+}
