@@ -383,3 +383,15 @@ async fn c19_a_panic_between_grant_and_guard_leaves_no_lock() {
     let next = other.try_acquire("a").await.expect("an answer");
     assert!(next.is_some(), "it is renewed without a guard");
 }
+
+/// C42: a panic of a record takes no finished work along.
+#[tokio::test(start_paused = true)]
+async fn c42_a_panic_of_a_record_returns_the_value_of_the_work() {
+    let (client, faulty) = faulty_client();
+    faulty.always(Operation::Record, Fault::Panic);
+    let run = client.once("a").occurrence("2026-11-29").run(async |_| 42);
+    let outcome = AssertUnwindSafe(run).catch_unwind().await.expect("the work is lost");
+    let finished = outcome.expect("an answer").ran().expect("a free lock");
+    assert_eq!(finished.value, 42);
+    assert!(matches!(finished.hold, Err(LockError::Unrecorded { .. })), "{:?}", finished.hold);
+}

@@ -2,6 +2,7 @@
 
 use tokio::time::Instant;
 
+use super::containment::contained;
 use super::hold::Hold;
 use super::retry;
 use super::shared::Shared;
@@ -24,10 +25,9 @@ impl Shared {
         loop {
             let deadline = hold.deadline();
             let limit = hold.remaining().min(end.saturating_duration_since(Instant::now()));
-            let answer = retry::within(limit, self.name(), async || {
-                self.run_records()?.record(record).await
-            })
-            .await;
+            let record_once = async || self.run_records()?.record(record).await;
+            let ask = || contained(self.name(), record_once());
+            let answer = retry::within(limit, self.name(), ask).await;
             let error = match answer {
                 Ok(Recording::Recorded) => return Ok(Recording::Recorded),
                 Ok(Recording::Lost) => return self.recording_before_loss(record).await,
