@@ -302,3 +302,16 @@ async fn c33_tasks_of_one_client_with_other_numbers_take_turns() {
     tokio::join!(join_all(turns), release);
     assert_eq!(*order.lock().expect("no panic"), numbers);
 }
+
+/// C26: a line stays together while one request is within its time.
+#[tokio::test(start_paused = true)]
+async fn c26_a_line_stays_together_at_a_server_that_is_within_its_time() {
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let options = ClientOptions::new().request_timeout(SECOND * 60);
+    let locks = LockClient::with_options(faulty.clone(), options);
+    faulty.always(Operation::Acquire, Fault::Silence);
+    let wait = LockRequest::new("a").wait(SECOND * 25);
+    drop(join_all((0..100).map(|_| locks.acquire(wait.clone()))).await);
+    let asked = faulty.calls(Operation::Acquire);
+    assert!(asked <= 2, "{asked} requests to a server that is silent");
+}

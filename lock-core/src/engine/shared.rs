@@ -75,7 +75,7 @@ impl Shared {
         let renewer = Renewer::new(backend.clone(), options.clock.clone(), telemetry.clone());
         let renewer = Arc::new(renewer);
         let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
-        let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
+        let local_queue = LocalQueue::new(options.request_timeout / 2);
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
             backend,
@@ -84,7 +84,7 @@ impl Shared {
             janitor,
             local_queue,
             tries: Tries::default(),
-            joint_holds,
+            joint_holds: JointHolds::default(),
             held_labels: Arc::default(),
             telemetry,
             process: Process::current(),
