@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use crate::backend::Recording;
 use crate::engine::{
-    Acquired, Held, Hold, JointHolder, LONGEST_TRY, LostSignal, OwnedClaim, Shared, Succession,
-    while_held,
+    Acquired, Held, Hold, JointHolder, LostSignal, OwnedClaim, Shared, Succession, while_held,
 };
 use crate::model::{
     BackendError, FencingToken, Kind, LockError, LockName, LostReason, Moment, Occurrence, Record,
@@ -226,13 +225,14 @@ impl LockGuard {
     pub(crate) async fn keep_out(&self, span: Ttl) -> Result<(), LockError> {
         let ttl = self.hold.lease().asked;
         // The server counts from before its answer.
-        let kept = (span.as_duration() + LONGEST_TRY).min(Ttl::MAX.as_duration());
+        let longest_try = self.shared.options.longest_try();
+        let kept = (span.as_duration() + longest_try).min(Ttl::MAX.as_duration());
         if self.hold.remaining() < kept {
             let (kept, clock) = (Ttl::new(kept)?, &self.shared.options.clock);
             let asked = clock.now();
             self.shared.extend_hold(&self.hold, kept).await?;
             // A process that stood still reads the answer late.
-            if clock.now().since(asked) > LONGEST_TRY {
+            if clock.now().since(asked) > longest_try {
                 self.shared.extend_hold(&self.hold, kept).await?;
             }
         }

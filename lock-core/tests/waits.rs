@@ -315,3 +315,20 @@ async fn c26_a_line_stays_together_at_a_server_that_is_within_its_time() {
     let asked = faulty.calls(Operation::Acquire);
     assert!(asked <= 2, "{asked} requests to a server that is silent");
 }
+
+/// C17: one attempt has half of the request time-out: a slow server that answers within it is asked once.
+#[tokio::test(start_paused = true)]
+async fn c17_a_longer_request_timeout_gives_a_slow_server_its_time() {
+    let faulty = Faulty::new(Arc::new(MemoryBackend::new()));
+    let options = ClientOptions::new().request_timeout(SECOND * 10);
+    let locks = LockClient::with_options(faulty.clone(), options);
+    let slow = Fault::Late(SECOND * 6 / 5);
+    for operation in [Operation::Acquire, Operation::Inspect, Operation::Release] {
+        faulty.always(operation, slow);
+    }
+    let guard = locks.acquire("a").await.expect("it answers in time");
+    let began = Instant::now();
+    guard.release().await.expect("held to the end");
+    assert_eq!(faulty.calls(Operation::Release), 1, "after {:?}", began.elapsed());
+    locks.admin().inspect("a").await.expect("it answers in 1.2 s of 10");
+}

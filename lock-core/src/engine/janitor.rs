@@ -43,6 +43,7 @@ const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 pub(crate) struct Janitor {
     backend: Arc<dyn DistributedLock>,
     telemetry: Arc<Telemetry>,
+    longest_try: Duration,
     process: Process,
     lanes: Mutex<Lanes>,
     arrived: Notify,
@@ -161,10 +162,15 @@ impl Drop for Attended<'_> {
 }
 
 impl Janitor {
-    pub(crate) fn new(backend: Arc<dyn DistributedLock>, telemetry: Arc<Telemetry>) -> Self {
+    pub(crate) fn new(
+        backend: Arc<dyn DistributedLock>,
+        telemetry: Arc<Telemetry>,
+        longest_try: Duration,
+    ) -> Self {
         Self {
             backend,
             telemetry,
+            longest_try,
             process: Process::current(),
             lanes: Mutex::default(),
             arrived: Notify::new(),
@@ -299,7 +305,8 @@ impl Janitor {
         let until = cleanups.iter().map(|cleanup| cleanup.until).max();
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         let give_back = || contained(backend, self.give_back(name, cleanups));
-        let mut done = pin!(retry::within(limit.unwrap_or_default(), backend, give_back));
+        let limit = limit.unwrap_or_default();
+        let mut done = pin!(retry::within(limit, self.longest_try, backend, give_back));
         match timeout(PROMPT, &mut done).await {
             Ok(answer) => answer,
             Err(_) => {

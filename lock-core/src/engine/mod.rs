@@ -50,7 +50,6 @@ pub(crate) use self::joint_holds::JointHolder;
 pub use self::lost_signal::LostSignal;
 pub use self::options::ClientOptions;
 pub(crate) use self::owned_claim::OwnedClaim;
-pub(crate) use self::retry::LONGEST_TRY;
 pub(crate) use self::shared::{Acquired, Shared};
 pub(crate) use self::succession::{Succession, is_worth_passing};
 pub(crate) use self::work::while_held;

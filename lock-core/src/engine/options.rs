@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 
+use super::retry::LONGEST_TRY;
 use crate::model::{Clock, Drift, InputKind, InvalidInput, LockRequest, SystemClock, Ttl, Wait};
 
 #[cfg(feature = "metrics")]
@@ -142,6 +143,12 @@ impl ClientOptions {
             );
             InvalidInput::new(InputKind::Ttl, text)
         })
+    }
+
+    /// Returns the longest time of one try to ask the server: half of the request time-out, so that a slow server can
+    /// answer, or a second if that is longer.
+    pub(crate) fn longest_try(&self) -> Duration {
+        LONGEST_TRY.max(self.request_timeout / 2)
     }
 
     /// Returns the request, with the defaults of this client for its unset parts.

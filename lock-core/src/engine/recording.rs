@@ -27,7 +27,7 @@ impl Shared {
             let limit = hold.remaining().min(end.saturating_duration_since(Instant::now()));
             let record_once = async || self.run_records()?.record(record).await;
             let ask = || contained(self.name(), record_once());
-            let answer = retry::within(limit, self.name(), ask).await;
+            let answer = retry::within(limit, self.options.longest_try(), self.name(), ask).await;
             let error = match answer {
                 Ok(Recording::Recorded) => return Ok(Recording::Recorded),
                 Ok(Recording::Lost) => return self.recording_before_loss(record).await,

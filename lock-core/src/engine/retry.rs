@@ -12,8 +12,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// Longest pause between tries: a server that is back is found within it.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Longest time of one try, however long the limit.
-pub(crate) const LONGEST_TRY: Duration = Duration::from_secs(1);
+/// Longest time of one try, unless the request time-out allows a longer one.
+pub(super) const LONGEST_TRY: Duration = Duration::from_secs(1);
 
 /// Returns the pause before try `tries + 1`: exponential, with full jitter over its upper half, so that clients that
 /// failed together do not return together.
@@ -28,10 +28,11 @@ pub(crate) fn jittered(span: Duration) -> Duration {
 
 /// Asks the server until it answers or refuses, or `limit` is over.
 ///
-/// One try may take half of the limit, so that a second try has time after a connection swallowed the first. Requests
-/// may be repeated, since each is idempotent per owner.
+/// One try may take half of the limit, and `longest_try` at most, so that a second try has time after a connection
+/// swallowed the first. Requests may be repeated, since each is idempotent per owner.
 pub(crate) async fn within<T, F>(
     limit: Duration,
+    longest_try: Duration,
     backend: &'static str,
     mut ask: impl FnMut() -> F,
 ) -> Result<T, BackendError>
@@ -40,7 +41,7 @@ where
 {
     let mut began = Instant::now();
     let end = began + limit;
-    let one_try = LONGEST_TRY.min(limit / 2);
+    let one_try = longest_try.min(limit / 2);
     let (mut tries, mut earlier) = (0, None::<BackendError>);
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
@@ -82,7 +83,7 @@ mod tests {
         ] {
             let mut outcomes = std::iter::once(first).chain(std::iter::repeat(others));
             let ask = || std::future::ready(Err::<(), _>(error(outcomes.next().expect("endless"))));
-            let failed = within(Duration::from_secs(1), "test", ask).await;
+            let failed = within(Duration::from_secs(1), LONGEST_TRY, "test", ask).await;
             assert_eq!(failed.expect_err("it fails").outcome(), told, "{first:?}, {others:?} …");
         }
     }
@@ -93,7 +94,9 @@ mod tests {
             let mut answers =
                 [error(first), BackendError::refusal("test", "no rights")].into_iter();
             let ask = || std::future::ready(Err::<(), _>(answers.next().expect("two tries")));
-            let refused = within(Duration::from_secs(1), "test", ask).await.expect_err("it fails");
+            let refused = within(Duration::from_secs(1), LONGEST_TRY, "test", ask)
+                .await
+                .expect_err("it fails");
             assert_eq!((refused.outcome(), refused.is_transient()), (first, false), "{refused}");
         }
     }
@@ -107,7 +110,8 @@ mod tests {
             }
             Err::<(), _>(error(Outcome::NotApplied))
         };
-        let failed = within(Duration::from_secs(10), "test", refused_and_then_silent).await;
+        let failed =
+            within(Duration::from_secs(10), LONGEST_TRY, "test", refused_and_then_silent).await;
         let failed = failed.expect_err("it fails");
         assert!(failed.to_string().contains("it failed"), "{failed}");
         assert_eq!(failed.outcome(), Outcome::Unknown);

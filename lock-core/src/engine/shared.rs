@@ -74,7 +74,8 @@ impl Shared {
         let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
         let renewer = Renewer::new(backend.clone(), options.clock.clone(), telemetry.clone());
         let renewer = Arc::new(renewer);
-        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone()));
+        let longest_try = options.longest_try();
+        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone(), longest_try));
         let local_queue = LocalQueue::new(options.request_timeout / 2);
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
@@ -210,7 +211,8 @@ impl Shared {
         let name = self.name();
         self.process.check(name)?;
         let ask = || contained(name, question());
-        retry::within(self.options.request_timeout, name, ask).await
+        let options = &self.options;
+        retry::within(options.request_timeout, options.longest_try(), name, ask).await
     }
 
     /// Asks the backend once, for a question that must not be repeated.
