@@ -138,7 +138,7 @@ impl Lease {
         let name = LockName::new(part()).map_err(|_| refused("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
         let asked = ttl;
-        let bound = bound.map(|left| bound_of(left, deadline, asked)).transpose()?;
+        let bound = bound.map(|left| bound_of(left, deadline)).transpose()?;
         Ok(Self {
             name,
             owner,
@@ -203,16 +203,22 @@ fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
     Ok(Box::new(AtLeast::new(left, Drift::default())))
 }
 
-/// Text behind the TTL of a hold that is not renewed for ever (C13): `-` and the milliseconds until renewing stops.
+/// Text behind the TTL of a hold that is not renewed for ever (C13): `-` and the milliseconds until renewing stops, `-` and
+/// those until the hold is over.
 fn bound_suffix(bound: Option<&Bound>) -> String {
-    let left = bound.map(|bound| SystemClock.now().until(bound.renew_until).as_millis());
-    left.map_or_else(String::new, |left| format!("-{left}"))
+    let left = |until| SystemClock.now().until(until).as_millis();
+    bound.map_or_else(String::new, |bound| {
+        format!("-{}-{}", left(bound.renew_until), left(bound.ends))
+    })
 }
 
-/// Reads a [`bound_suffix`] without its `-`.
-fn bound_of(text: &str, now: Moment, ttl: Ttl) -> Result<Box<Bound>, InvalidInput> {
-    let left = text.parse().map_err(|_| refused("its bound is no number of milliseconds"))?;
-    Ok(Box::new(Bound::new(now.after(Duration::from_millis(left)), ttl)))
+/// Reads a [`bound_suffix`] without its first `-`.
+fn bound_of(text: &str, now: Moment) -> Result<Box<Bound>, InvalidInput> {
+    let after = |left: &str| Some(now.after(Duration::from_millis(left.parse().ok()?)));
+    let bound = text.split_once('-').and_then(|(renew, end)| {
+        Some(Box::new(Bound { renew_until: after(renew)?, ends: after(end)? }))
+    });
+    bound.ok_or_else(|| refused("its bound is no number of milliseconds"))
 }
 
 fn millis(text: &str) -> Option<Ttl> {
@@ -314,7 +320,7 @@ mod tests {
             "1000",
             ":1000:",
             ":1000+500:",
-            ":1000-500:",
+            ":1000-500-1500:",
             "-",
             "a",
             "lease1:0123456789abcdef0123456789abcdef:",
