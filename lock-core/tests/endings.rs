@@ -253,3 +253,24 @@ async fn s5_a_lease_that_is_being_released_is_not_attached() {
     released.expect("held to the end");
     assert!(attached.is_err_and(|error| error.is_lost()), "two believe");
 }
+
+/// C17: the wait for a late runtime is a part of the time of an attachment.
+#[test]
+fn c17_an_attachment_waits_for_a_late_runtime_within_its_limit() {
+    let (late, busy) = (runtime(), runtime());
+    let (limit, store) = (SECOND * 4, Faulty::new(Arc::new(MemoryBackend::new())));
+    let options = ClientOptions::new().request_timeout(limit);
+    let client = LockClient::with_options(store.clone(), options);
+    let lease = late.block_on(client.acquire("a")).expect("a free lock").detach().expect("held");
+    store.always(Operation::Extend, Fault::Silence);
+    thread::sleep(SECOND * 5 / 2);
+    let later = thread::spawn(move || {
+        thread::sleep(SECOND * 3 / 2);
+        late.block_on(async { sleep(SECOND * 6).await });
+    });
+    let began = Instant::now();
+    let refused = busy.block_on(client.attach(lease)).expect_err("no answer");
+    let took = began.elapsed();
+    later.join().expect("no panic");
+    assert!(refused.is_transient() && took < limit + SECOND, "{refused} after {took:?}");
+}

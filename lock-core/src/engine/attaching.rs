@@ -1,5 +1,7 @@
 //! Attaches a lease: holds it again, after the server has confirmed it.
 
+use tokio::time::Instant;
+
 use super::claim_state::ClaimState;
 use super::shared::{Acquired, Shared};
 use crate::backend::Extension;
@@ -10,6 +12,7 @@ impl Shared {
     pub(crate) async fn attach(&self, mut lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
         lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
+        let (began, limit) = (Instant::now(), self.options.request_timeout);
         self.driven(&lease.name, Wait::Never).await?;
         self.options.validity(lease.asked)?;
         let (name, owner) = (lease.name.clone(), lease.owner);
@@ -25,7 +28,9 @@ impl Shared {
         if self.janitor.has(&name, owner) {
             return Err(lost(LostReason::Released));
         }
-        let over = match self.extend(&lease, ttl).await? {
+        // C17: the wait for the runtime is included.
+        let left = limit.saturating_sub(began.elapsed());
+        let over = match self.extend(&lease, ttl, left).await? {
             Extension::Extended(granted) => {
                 let deadline = self.options.drift.deadline(asked, ttl, granted);
                 (lease.granted, lease.deadline) = (Ttl::kept(granted), deadline);

@@ -227,10 +227,16 @@ impl Shared {
         answer.unwrap_or_else(|_| Err(BackendError::no_answer(name, limit)))
     }
 
-    /// Extends a lease on the server.
-    pub(super) async fn extend(&self, lease: &Lease, ttl: Ttl) -> Result<Extension, LockError> {
-        let renewal = Renewal::new(lease, ttl);
-        let answer = self.request(|| self.backend.extend_one(&renewal)).await;
+    /// Extends a lease on the server, within `limit`.
+    pub(super) async fn extend(
+        &self,
+        lease: &Lease,
+        ttl: Ttl,
+        limit: Duration,
+    ) -> Result<Extension, LockError> {
+        let (renewal, name) = (Renewal::new(lease, ttl), self.name());
+        let ask = || contained(name, self.backend.extend_one(&renewal));
+        let answer = retry::within(limit, self.options.longest_try(), name, ask).await;
         answer.map_err(|source| LockError::backend("extend", Some(&lease.name), source))
     }
 
@@ -239,8 +245,8 @@ impl Shared {
         hold.error_if_lost()?;
         self.ensure_tasks();
         hold.extending(ttl);
-        let asked = self.options.clock.now();
-        match self.extend(&hold.lease(), ttl).await? {
+        let (asked, limit) = (self.options.clock.now(), self.options.request_timeout);
+        match self.extend(&hold.lease(), ttl, limit).await? {
             Extension::Extended(granted) => hold.extended(asked, ttl, granted),
             Extension::Lost => hold.end(LostReason::Evicted),
         }
