@@ -148,6 +148,11 @@ fn c20_a_fork_drops_a_blocking_client_without_a_wait(url: &str) {
             refused("acquire", locks.acquire("z")),
             refused("try_acquire", locks.try_acquire("a").map(|guard| guard.is_some())),
             refused("list", locks.block_on(async |locks| locks.admin().list("", 9).await)),
+            refused("watch", locks.block_on(async |locks| locks.admin().watch("a").next().await)),
+            refused(
+                "watch_list",
+                locks.block_on(async |locks| locks.admin().watch_list("", 9).next().await),
+            ),
             refused("extend", one.extend(SHORT * 60)),
             format!("lost: {:?}", one.lost(SHORT)).to_lowercase(),
             refused("release", one.release()),
@@ -156,7 +161,7 @@ fn c20_a_fork_drops_a_blocking_client_without_a_wait(url: &str) {
         drop((two, other, locks));
         lines
     });
-    assert_refused(&lines, 6);
+    assert_refused(&lines, 8);
     thread::sleep(SHORT * 3 / 2);
     for guard in [one, two] {
         guard.expect("a free lock").release().expect("the first process held it");

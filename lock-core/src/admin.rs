@@ -35,6 +35,11 @@ impl Admin {
         let _ = closed.wait_for(|closed| *closed).await;
     }
 
+    /// Refuses a watch in a fork of the client's process.
+    pub(crate) fn refuse_in_fork(&self, name: Option<&LockName>) -> Result<(), LockError> {
+        self.client.shared.refuse_in_fork("watch", name)
+    }
+
     /// Returns the backend's name, as errors show it.
     pub(crate) fn name(&self) -> &'static str {
         self.client.shared.name()

@@ -94,20 +94,20 @@ impl Shared {
         }
     }
 
-    /// Refuses a call in a fork of the client's process, before a mutex is locked: the thread that would unlock it may
-    /// not exist there.
+    /// Refuses a call in a fork of the client's process, before it locks a mutex or sleeps: the thread that would unlock
+    /// the mutex, or drives the timer, may not exist there.
     pub(crate) fn refuse_in_fork(
         &self,
         operation: &'static str,
-        name: &LockName,
+        name: Option<&LockName>,
     ) -> Result<(), LockError> {
-        let refused = |source| LockError::backend(operation, Some(name), source);
+        let refused = |source| LockError::backend(operation, name, source);
         self.process.check(self.name()).map_err(refused)
     }
 
     /// Admits an acquisition, unless the client was shut down, the runtime of its tasks has ended, or this is a fork.
     pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
-        self.refuse_in_fork("acquire", name)?;
+        self.refuse_in_fork("acquire", Some(name))?;
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }

@@ -69,7 +69,7 @@ impl LockGuard {
     /// # Cancel safety
     /// If the future is dropped, the janitor releases the lock.
     pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
-        self.shared.refuse_in_fork("release", self.name())?;
+        self.shared.refuse_in_fork("release", Some(self.name()))?;
         self.error_unless_last()?;
         let in_flight = self.shared.janitor.begin();
         self.end(None, in_flight).await

@@ -94,8 +94,10 @@ impl LockWatch {
     /// # Cancel safety
     /// Dropping the future loses no change: the next call goes on with the look, and shows the change.
     pub async fn next(&mut self) -> Result<LockState, LockError> {
+        let name = LockName::new(&self.name).ok();
+        self.admin.refuse_in_fork(name.as_ref())?;
         if !std::mem::replace(&mut self.listens, true)
-            && let Ok(name) = LockName::new(&self.name)
+            && let Some(name) = name
         {
             self.looks.listen(self.admin.backend().and_then(|admin| admin.changes(&name)));
         }
@@ -162,6 +164,7 @@ impl ListWatch {
     /// # Cancel safety
     /// Dropping the future loses no change: the next call goes on with the look, and shows the change.
     pub async fn next(&mut self) -> Result<Vec<LockState>, LockError> {
+        self.admin.refuse_in_fork(None)?;
         loop {
             let (admin, prefix, limit) = (self.admin.clone(), self.prefix.clone(), self.limit);
             let look = || async move { admin.list(&prefix, limit).await }.boxed();
