@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{ClientOptions, LockClient, MemoryBackend};
+use lock_core::{ClientOptions, LockClient, LockError, LockRequest, MemoryBackend, Wait};
 use lock_testkit::{Fault, Faulty, Operation};
 use tokio::time::{Instant, sleep};
 
@@ -105,4 +105,16 @@ async fn c26_tries_at_a_slow_server_share_requests() {
         assert_eq!(answered, if is_answered { 2_000 } else { 0 });
         assert!(faulty.calls(Operation::Acquire) < 10, "{}", faulty.calls(Operation::Acquire));
     }
+}
+
+/// C14: a try that another one of its client leaves behind learns of the holder and its TTL.
+#[tokio::test(start_paused = true)]
+async fn c14_a_try_behind_a_grant_of_its_client_is_told_the_holder() {
+    let (client, _, _) = clients();
+    let request = LockRequest::new("a").label("nightly").ttl(MS * 1000).wait(Wait::Never);
+    let (granted, refused) = tokio::join!(client.acquire(request.clone()), client.acquire(request));
+    let _held = granted.expect("a free lock");
+    let Err(LockError::NotAcquired { contention, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(contention.holder.expect("it is known").as_str(), "nightly");
+    assert_eq!(contention.ttl_left, Some(MS * 1000));
 }

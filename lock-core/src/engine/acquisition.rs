@@ -156,7 +156,11 @@ impl Acquisition {
         // C17: the wait for the turn is included.
         let waiting = shared.waiting_within(limit.saturating_sub(began.elapsed()));
         let asked = waiting.acquire(place, wait, request.listener(), &mut None).await;
-        asking.answered(&asked);
+        asking.answered(asked.as_ref().map(|lease| Contention {
+            ttl_left: Some(lease.granted),
+            holder: Some(place.claim.label.clone()),
+            ..Contention::unknown()
+        }));
         asked
     }
 

@@ -145,14 +145,13 @@ impl OneTry<'_> {
 }
 
 impl Asking<'_> {
-    /// Notes the server's answer: a grant, "busy", or none.
-    pub(crate) fn answered<T>(self, answer: &Result<T, LockError>) {
+    /// Notes the server's answer: "busy", none, or a grant, after which the lock is busy for all others.
+    pub(crate) fn answered(self, answer: Result<Contention, &LockError>) {
         let mut state = self.turns.state();
         match answer {
-            // For all others the lock is busy now.
-            Ok(_) => {
+            Ok(held) => {
                 state.begun += 1;
-                state.busy = Some((state.begun, Contention::unknown()));
+                state.busy = Some((state.begun, held));
             }
             Err(LockError::Backend { source, .. }) => state.failed = Some(source.clone()),
             Err(error) => {
@@ -192,8 +191,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(2);
 
-    fn busy() -> Result<(), LockError> {
-        Err(LockError::NotAcquired { name: name(), contention: Contention::unknown() })
+    fn busy() -> LockError {
+        LockError::NotAcquired { name: name(), contention: Contention::unknown() }
     }
 
     fn name() -> LockName {
@@ -218,7 +217,7 @@ mod tests {
         let asking = asks(one.turn().now_or_never());
         let after = tries.begin(&name(), LIMIT);
         assert!(before.turn().now_or_never().is_none(), "two ask at once");
-        asking.answered(&busy());
+        asking.answered(Err(&busy()));
         assert!(is_busy(before.turn().now_or_never()));
         let asking = asks(after.turn().now_or_never());
         drop(asking);
@@ -232,7 +231,7 @@ mod tests {
         let one = tries.begin(&name(), LIMIT);
         let asking = asks(one.turn().now_or_never());
         let during = tries.begin(&name(), LIMIT);
-        asking.answered(&Ok(()));
+        asking.answered(Ok(Contention::unknown()));
         let after = tries.begin(&name(), LIMIT);
         assert!(is_busy(during.turn().now_or_never()));
         asks(after.turn().now_or_never());
@@ -242,10 +241,10 @@ mod tests {
     async fn c19_a_request_that_was_given_up_serves_nobody() {
         let tries = Tries::default();
         let [one, two] = [(); 2].map(|()| tries.begin(&name(), LIMIT));
-        asks(one.turn().now_or_never()).answered(&busy());
+        asks(one.turn().now_or_never()).answered(Err(&busy()));
         let [three, four] = [(); 2].map(|()| tries.begin(&name(), LIMIT));
         drop(asks(three.turn().now_or_never()));
-        asks(four.turn().now_or_never()).answered(&busy());
+        asks(four.turn().now_or_never()).answered(Err(&busy()));
         assert!(is_busy(two.turn().now_or_never()));
     }
 
