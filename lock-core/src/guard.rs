@@ -246,9 +246,11 @@ impl LockGuard {
     /// [`Done`](crate::OnceOutcome::Done).
     ///
     /// A run once of an occurrence calls this by itself. It is for programs that [begin](crate::Once::begin) a run
-    /// and end it themselves. The server records only while the lock is held under this token. If it does not answer,
-    /// it is asked again until the deadline of the hold, while renewals go on. This takes one TTL at the most, or the
-    /// rest of [`at_least`](crate::Once::at_least) if that is more.
+    /// and end it themselves. The record has the token under which the server knows the hold: after a
+    /// [hand-off](crate::ClientOptions::local_hand_off) within the client, that is the token of the first of its tasks. The
+    /// server records only while the lock is held under it. If the server does not answer, it is asked again until the
+    /// deadline of the hold, while renewals go on. This takes one TTL at the most, or the rest of
+    /// [`at_least`](crate::Once::at_least) if that is more.
     ///
     /// # Errors
     /// - [`LockError::Invalid`]: nothing was sent.

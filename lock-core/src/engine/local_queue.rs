@@ -301,7 +301,7 @@ impl<H> Turn<H> {
         self.place.member.line.state().newest()
     }
 
-    /// Takes the time for which other clients held the lock since the last hold of the line.
+    /// Takes the time for which holders outside of this line held the lock since the last hold of the line.
     pub(crate) fn take_rivals_time(&self) -> Duration {
         self.place.member.line.state().take_rivals_time()
     }

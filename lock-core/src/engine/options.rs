@@ -103,11 +103,13 @@ impl ClientOptions {
     ///
     /// A lock that many tasks of one process want becomes many times faster. Each task still has its own guard and
     /// token. While other clients wait, a client keeps a lock for at most 64 passes, and for 20 ms; for its tasks that
-    /// were waiting when it got the lock, for a quarter of the time that the other clients held it before. Meanwhile an [inspection](crate::Admin::inspect) shows the token and the label of the first of these tasks. A
-    /// release that passes the lock on does not ask the server, so it does not report an eviction just before, and may
-    /// pass the evicted hold on for that time, under tokens that are less than that of the next holder. The fence refuses the writes of such holders. Set it to false if each release must be confirmed by the server. A
-    /// waiting task that nobody polls at its turn keeps the lock from the others for the rest of the TTL at the most,
-    /// and those of its client for 12 s more.
+    /// were waiting when it got the lock, for a quarter of the time that others held it before: other clients, or
+    /// requests of this client that did not wait. Meanwhile an [inspection](crate::Admin::inspect) shows the token and
+    /// the label of the first of these tasks. A release that passes the lock on does not ask the server, so it does not
+    /// report an eviction just before, and may pass the evicted hold on for that time, under tokens that are less than
+    /// that of the next holder. The fence refuses the writes of such holders. Set it to false if each release must be
+    /// confirmed by the server. A waiting task that nobody polls at its turn keeps the lock from the others for the rest
+    /// of the TTL at the most, and those of its client for 12 s more.
     pub fn local_hand_off(self, passes: bool) -> Self {
         Self { local_hand_off: passes, ..self }
     }

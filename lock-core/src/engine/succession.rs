@@ -27,7 +27,7 @@ use crate::model::{Drift, Lease, Moment, Ttl};
 /// waited long enough.
 const SHORTEST_TURN: Duration = Duration::from_millis(20);
 
-/// Part of the time for which other clients held the lock that a turn may last for the tasks that waited when it began.
+/// Part of the time for which others held the lock that a turn may last for the tasks that waited when it began.
 /// These tasks came before the next turn of each other client.
 const PART_OF_RIVALS: u32 = 4;
 
@@ -63,7 +63,7 @@ pub(super) struct ClientTurn {
 }
 
 impl ClientTurn {
-    /// Begins after other clients held the lock for `rivals`.
+    /// Begins after others held the lock for `rivals`.
     fn begin(last_waiter: u64, rivals: Duration) -> Self {
         let now = Instant::now();
         let (ends, span) = (now + SHORTEST_TURN, SHORTEST_TURN.max(rivals / PART_OF_RIVALS));

@@ -33,7 +33,7 @@ pub(super) struct LineState<H> {
     /// True if the head has gone on to the server: it takes no passed hold.
     pub(super) head_asks_server: bool,
     pub(super) passed: Option<H>,
-    /// Time from which on other clients hold the lock, as far as is known.
+    /// Time from which on holders outside of this line hold the lock, as far as is known.
     pub(super) rivals_since: Option<Instant>,
 }
 
@@ -179,7 +179,7 @@ impl<H> LineState<H> {
         !waits || self.head_asks_server || self.passed.is_some()
     }
 
-    /// Takes the time for which other clients held the lock since the last hold of the line.
+    /// Takes the time for which holders outside of this line held the lock since the last hold of the line.
     pub(super) fn take_rivals_time(&mut self) -> Duration {
         self.rivals_since.take().map(|since| since.elapsed()).unwrap_or_default()
     }
