@@ -44,7 +44,6 @@ use crate::sync::{Mutex, locked};
 #[derive(Debug)]
 pub(crate) struct LocalQueue<H> {
     lines: Arc<Mutex<HashMap<LockName, Entry<H>>>>,
-    one_try: Duration,
 }
 
 #[derive(Debug)]
@@ -55,11 +54,6 @@ struct Entry<H> {
 }
 
 impl<H> LocalQueue<H> {
-    /// The lines of a client whose tries last for `one_try` at most.
-    pub(crate) fn new(one_try: Duration) -> Self {
-        Self { lines: Arc::default(), one_try }
-    }
-
     /// Takes a place at the end of the line for `name`. Up to `together` claims of its kind may hold the lock together.
     /// A server that leaves a request without an answer for `patience` counts as silent.
     pub(crate) fn join(
@@ -69,8 +63,7 @@ impl<H> LocalQueue<H> {
         patience: Duration,
     ) -> LinePlace<H> {
         let mut lines = locked(&self.lines);
-        let new = || Entry { line: Arc::new(Line::new(self.one_try)), members: 0 };
-        let entry = lines.entry(name.clone()).or_insert_with(new);
+        let entry = lines.entry(name.clone()).or_insert_with(Entry::new);
         entry.members += 1;
         let line = entry.line.clone();
         let number = line.state().join(together);
@@ -89,6 +82,18 @@ impl<H> LocalQueue<H> {
     /// Returns true if other tasks of this client wait for `name`, or hold it and may pass it on.
     pub(crate) fn has_line(&self, name: &LockName) -> bool {
         locked(&self.lines).contains_key(name)
+    }
+}
+
+impl<H> Default for LocalQueue<H> {
+    fn default() -> Self {
+        Self { lines: Arc::default() }
+    }
+}
+
+impl<H> Entry<H> {
+    fn new() -> Self {
+        Self { line: Arc::new(Line::new()), members: 0 }
     }
 }
 

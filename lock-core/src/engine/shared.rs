@@ -76,7 +76,7 @@ impl Shared {
         let renewer = Arc::new(renewer);
         let longest_try = options.longest_try();
         let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone(), longest_try));
-        let local_queue = LocalQueue::new(options.request_timeout / 2);
+        let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
         let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
         Self {
             backend,
@@ -85,7 +85,7 @@ impl Shared {
             janitor,
             local_queue,
             tries: Tries::default(),
-            joint_holds: JointHolds::default(),
+            joint_holds,
             held_labels: Arc::default(),
             telemetry,
             process: Process::current(),

@@ -18,8 +18,6 @@ pub(crate) struct LineAnswers {
     last: Mutex<LastAnswer>,
     /// Signals that the lock was seen to be busy.
     sighted: Notify,
-    /// Longest time of one try of the head.
-    one_try: Duration,
 }
 
 /// Start and last error of an outage of the server.
@@ -43,11 +41,11 @@ struct LastAnswer {
 }
 
 impl LineAnswers {
-    pub(super) fn new(one_try: Duration) -> Self {
+    pub(super) fn new() -> Self {
         let (unanswered_since, at, seen, watched_from, outage) = Default::default();
         let head_seen = Instant::now();
         let last = LastAnswer { unanswered_since, at, seen, head_seen, watched_from, outage };
-        Self { last: Mutex::new(last), sighted: Notify::new(), one_try }
+        Self { last: Mutex::new(last), sighted: Notify::new() }
     }
 
     pub(crate) fn asked(&self, at: Instant) {
@@ -99,11 +97,8 @@ impl LineAnswers {
     /// while before they give it up.
     pub(super) fn head_lives_until(&self) -> Instant {
         let (mut last, now) = (locked(&self.last), Instant::now());
-        let silence = match last.unanswered_since {
-            Some(_) => (WAITER_LIVENESS * 4).max(self.one_try + WAITER_LIVENESS),
-            None => WAITER_LIVENESS,
-        };
-        let silent_from = last.head_seen + silence;
+        let is_awaited = last.unanswered_since.is_some();
+        let silent_from = last.head_seen + WAITER_LIVENESS * if is_awaited { 4 } else { 1 };
         if now < silent_from {
             return silent_from;
         }

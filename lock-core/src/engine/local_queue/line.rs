@@ -71,7 +71,7 @@ pub(super) enum Role {
 }
 
 impl<H> Line<H> {
-    pub(super) fn new(one_try: Duration) -> Self {
+    pub(super) fn new() -> Self {
         let state = LineState {
             waiters: BTreeMap::new(),
             drawn: 0,
@@ -83,7 +83,7 @@ impl<H> Line<H> {
             rivals_since: None,
         };
         let (state, changed) = (Mutex::new(state), Notify::new());
-        Self { state, changed, answers: Arc::new(LineAnswers::new(one_try)) }
+        Self { state, changed, answers: Arc::new(LineAnswers::new()) }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, LineState<H>> {

@@ -37,7 +37,7 @@ async fn holder(queue: &LocalQueue<u32>) -> LineHolder<u32> {
 
 #[tokio::test]
 async fn c26_waiters_move_up_in_order_and_leave_nothing() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let first = lead(&queue, &name()).await.expect("a turn");
     let (name, other) = (name(), name());
     let mut second = Box::pin(lead(&queue, &name));
@@ -54,7 +54,7 @@ async fn c26_waiters_move_up_in_order_and_leave_nothing() {
 
 #[tokio::test]
 async fn c19_a_cancelled_waiter_leaves_the_line() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let first = lead(&queue, &name()).await.expect("a turn");
     assert!(lead(&queue, &name()).now_or_never().is_none());
     drop(first);
@@ -64,7 +64,7 @@ async fn c19_a_cancelled_waiter_leaves_the_line() {
 
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let holder = holder(&queue).await;
     let (turn, began) = (lead(&queue, &name()).await.expect("a turn"), Instant::now());
     assert_eq!(turn.passed().await, None);
@@ -75,7 +75,7 @@ async fn c26_a_head_waits_for_a_holder_of_its_line_and_no_longer_than_its_turn()
 
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let (holder, turn) = (holder(&queue).await, lead(&queue, &name()).await.expect("a turn"));
     let mut passed = Box::pin(turn.passed());
     assert!((&mut passed).now_or_never().is_none());
@@ -87,7 +87,7 @@ async fn c26_a_head_goes_to_the_server_when_the_holder_ends_otherwise() {
 
 #[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let (holder, turn) = (holder(&queue).await, lead(&queue, &name()).await.expect("a turn"));
     let name = name();
     let mut next = Box::pin(lead(&queue, &name));
@@ -101,7 +101,7 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_the_next_ones() {
 
 #[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks_the_server() {
-    let queue = LocalQueue::<Arc<()>>::new(PATIENCE);
+    let queue = LocalQueue::<Arc<()>>::default();
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
     let holder = lead(&queue, &name()).await.expect("a turn").holds(&hold(), |_| until);
     let (turn, name) = (lead(&queue, &name()).await.expect("a turn"), name());
@@ -116,7 +116,7 @@ async fn c19_a_hold_that_a_cancelled_head_was_passed_is_dropped_by_one_that_asks
 
 #[tokio::test(start_paused = true)]
 async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
-    let queue = LocalQueue::<Arc<()>>::new(PATIENCE);
+    let queue = LocalQueue::<Arc<()>>::default();
     let passed = Arc::new(());
     let until = Instant::now() + Duration::from_secs(1);
     // The queue outlives its waiters.
@@ -130,7 +130,7 @@ async fn c19_a_hold_that_nobody_is_left_to_take_is_dropped() {
 
 #[tokio::test(start_paused = true)]
 async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
-    let (queue, name) = (LocalQueue::<u32>::new(PATIENCE), name());
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
     let first = lead(&queue, &name).await.expect("a turn");
     let mut unpolled = Box::pin(lead(&queue, &name));
     assert!((&mut unpolled).now_or_never().is_none());
@@ -150,7 +150,7 @@ async fn l1_a_head_that_nobody_polls_keeps_no_other_in_line() {
 /// the process, a waiter may be polled before the head.
 #[tokio::test(start_paused = true)]
 async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
-    let (queue, name) = (LocalQueue::<u32>::new(PATIENCE), name());
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
     let head = lead(&queue, &name).await.expect("a turn");
     let mut first = Box::pin(lead(&queue, &name));
     assert!((&mut first).now_or_never().is_none());
@@ -169,7 +169,7 @@ async fn c26_a_crowd_behind_a_head_that_is_polled_late_stays_in_line() {
 /// L1: a hold that was passed to a head that nobody polls would keep the lock from all.
 #[tokio::test(start_paused = true)]
 async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
-    let (queue, name) = (LocalQueue::<Arc<()>>::new(PATIENCE), name());
+    let (queue, name) = (LocalQueue::<Arc<()>>::default(), name());
     let (passed, until) = (Arc::new(()), Instant::now() + Duration::from_secs(1));
     let holder = lead(&queue, &name).await.expect("a turn").holds(&hold(), |_| until);
     let unpolled = lead(&queue, &name).await.expect("a turn");
@@ -183,7 +183,7 @@ async fn l1_a_waiter_that_leaves_gives_back_what_nobody_takes() {
 /// L1: a head that is polled has gone on to the server by then.
 #[tokio::test(start_paused = true)]
 async fn l1_nothing_is_passed_to_a_head_that_waits_no_more() {
-    let queue = LocalQueue::<u32>::new(PATIENCE);
+    let queue = LocalQueue::<u32>::default();
     let holder = holder(&queue).await;
     let head = lead(&queue, &name()).await.expect("a turn");
     assert!(head.passed().now_or_never().is_none());
@@ -194,7 +194,7 @@ async fn l1_nothing_is_passed_to_a_head_that_waits_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn c26_a_head_that_asks_keeps_its_turn_also_while_the_server_is_silent() {
-    let (queue, name) = (LocalQueue::<u32>::new(PATIENCE), name());
+    let (queue, name) = (LocalQueue::<u32>::default(), name());
     let head = lead(&queue, &name).await.expect("a turn");
     let mut next = Box::pin(lead(&queue, &name));
     for pause in [1, 1, 1, 1, 10, 10] {
