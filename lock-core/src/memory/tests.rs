@@ -10,7 +10,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::specification::{Asked, Specification, StepAnswer};
 use super::*;
-use crate::backend::{WaiterEvent, WaiterEvents};
+use crate::backend::{Grant, WaiterEvent, WaiterEvents};
 use crate::model::{FakeClock, Kind, Label, Permits, Ttl};
 
 /// Number of clients in a history.
