@@ -1,309 +1,211 @@
-//! A sound backend with some operations replaced.
+//! The flaws, one switch each.
 
-use std::fmt::Debug;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::fmt;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, RecordsRuns, Release,
-    Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
-};
-use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, MemoryBackend, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
-};
-
-use super::claims::LastClaims;
-
-/// Answer to an attempt to acquire.
-pub(super) type Tried = Result<Attempt, BackendError>;
-
-/// Answer to a release.
-pub(super) type Released = Result<Release, BackendError>;
-
-/// Answer to a withdrawal.
-pub(super) type Withdrawn = Result<(), BackendError>;
-
-/// Answer to a listing.
-pub(super) type Listed = Result<Vec<LockState>, BackendError>;
-
-/// The holders whose holds an eviction ended.
-pub(super) type Evicted = Result<Vec<Holder>, BackendError>;
+use lock_core::backend::{Claim, Extension};
+use lock_core::{BackendError, LockState, Outcome};
 
 /// Answer to one renewal.
 pub(super) type ExtensionResult = Result<Extension, BackendError>;
 
-/// The waiter to wake, if any.
-pub(super) type Waiter<'a> = Option<&'a WaiterHandle>;
+/// Chooses the listed locks from all that are held.
+pub(super) type Chooses = fn(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState>;
 
-/// The backend for all operations that are not replaced, and the claims that it does not show.
-#[derive(Debug, Default)]
-pub(super) struct Sound {
-    backend: MemoryBackend,
-    pub(super) claims: LastClaims,
+/// A difference of a broken backend from the sound one.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Flaw {
+    /// None. It shows that the suite refuses the flaws, and not their wrapper.
+    None,
+    /// Reads the holder in one transaction, and writes the new owner in another.
+    ChecksThenGrants,
+    /// Keeps a hold only for these shares of the TTLs that it reports.
+    ShortTtl {
+        grant: f64,
+        repeat: f64,
+        extension: f64,
+    },
+    /// An extension sets the end of the hold, even to an earlier time.
+    ExtensionShortens,
+    /// Extends an expired hold if nobody has replaced it.
+    ExtensionRevives,
+    /// Everybody who knows the token can extend the hold.
+    AnyOwnerExtends,
+    /// Extends a lost hold if its owner holds the lock again.
+    AnyTokenExtends,
+    /// Changes the answers to a batch.
+    AnswersBatch(fn(Vec<ExtensionResult>) -> Vec<ExtensionResult>),
+    /// Uses one TTL for all holds of a batch, like a single `UPDATE`.
+    OneTtlForAll,
+    Lists(Chooses),
+    /// Lists rows of holds that expired.
+    ListsTheExpired,
+    /// A refusal shows the whole owner id.
+    RefusalShowsOwner(fn(&Claim) -> BackendError),
+    InspectionShowsOwner,
+    /// Waits for its disk on the caller's thread in each call.
+    Blocks,
+    /// Waits for its disk on the caller's thread, but only to list the locks.
+    BlocksToList,
+    /// Releases the hold and remembers the withdrawal for a while, but leaves the place in the queue.
+    RemembersWithdrawal(Duration),
+    WithdrawalOfAnyOwner,
+    /// Refuses a late request with an error that suggests a retry.
+    RefusesForNow,
+    ReleaseOfAnyOwner,
+    /// Reports that a release ended a hold, even if there was none.
+    AlwaysReleased,
+    /// An eviction does not report the former holders.
+    EvictionTellsNobody,
+    /// An eviction does not wake the waiters of that time.
+    EvictionForgetsWaiters,
+    /// Claims to wake waiters, and wakes none.
+    WakesNobody,
+    /// A busy lock shows nothing of its holder.
+    BusyTellsNothing,
+    /// A repeated request finds its own hold in its way, and is busy.
+    RepeatIsBusy,
+    /// A repeated request makes another grant, with another token.
+    RepeatIsAnotherGrant,
+    /// Numbers the grants by another rule.
+    Numbers(Tokens),
+    /// Reserves tokens that were granted, or will be.
+    ReservesGranted,
+    /// Keeps a hold that yields, even if clients wait on the server.
+    NeverYields,
+    /// Stores each name in a changed form, so that some names become equal.
+    StoresNames(fn(&str) -> String),
+    /// A delayed release frees the lock at once.
+    ReleasesAtOnce,
+    /// A delayed release only makes the hold longer: it stays its owner's.
+    StaysItsOwners,
+    /// Records a run even if its holder has lost the lock.
+    RecordsAfterLoss,
+    /// An owner that holds the lock again can record for a hold that it lost.
+    RecordsUnderAnyToken,
+    /// A record never expires.
+    RecordsForEver,
+    /// A record stays when it should be removed.
+    ForgetsNothing,
+    /// Compares occurrences in any case.
+    OccurrencesInAnyCase,
+    /// A watch reports a break of its stream as the end of the hold.
+    WatchTellsOfNoLoss,
+    /// The time of the grant moves with each inspection.
+    SinceMoves,
+    /// An inspection returns an earlier state, like a cache that each inspection fills.
+    InspectsLate,
+    /// Shows an expired hold until another is granted.
+    ShowsTheExpired,
+    /// Promises signals to the observers of a lock, and sends none.
+    TellsNoChanges,
 }
 
-impl Sound {
-    /// Returns the token of `owner`, if it holds the lock.
-    pub(super) async fn own_token(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let holders = self.backend.inspect(name).await?.holders;
-        // An inspection shows the first digits of the owner id.
-        let is_own = |holder: &Holder| holder.owner.as_deref() == Some(&owner.to_string());
-        Ok(holders.into_iter().find(is_own).and_then(|holder| holder.token))
-    }
+/// Source of a lock's next token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tokens {
+    /// A counter in the row, which an eviction deletes.
+    AnewAfterEviction,
+    /// A counter in a key that expires.
+    AnewAfterExpiry,
+    /// The clock, in seconds.
+    OfTheClock,
+    /// The row, which keeps the token of its owner after an expiry.
+    OfTheOwner,
 }
 
-impl Deref for Sound {
-    type Target = MemoryBackend;
-
-    fn deref(&self) -> &MemoryBackend {
-        &self.backend
-    }
+/// Keeps a grant, a repeat and an extension for these shares of their TTLs.
+pub(super) const fn short_ttl(grant: f64, repeat: f64, extension: f64) -> Flaw {
+    Flaw::ShortTtl { grant, repeat, extension }
 }
 
-/// Differences of a broken backend from the sound one: it replaces some of these operations.
-#[async_trait]
-pub(super) trait Flaw: Debug + Send + Sync + 'static {
-    /// Called at the begin of each call.
-    fn begin(&self) {}
-
-    async fn acquire(&self, sound: &Sound, claim: &Claim, waiter: Waiter<'_>) -> Tried {
-        sound.acquire(claim, waiter).await
-    }
-
-    async fn extend(&self, sound: &Sound, renewals: &[Renewal]) -> Vec<ExtensionResult> {
-        sound.extend(renewals).await
-    }
-
-    async fn release(&self, sound: &Sound, name: &LockName, owner: OwnerId) -> Released {
-        sound.release(name, owner).await
-    }
-
-    /// Releases, so that a flaw of releases shows here too.
-    async fn release_or_reserve(
-        &self,
-        sound: &Sound,
-        hold: &Reservation,
-    ) -> Result<Reserved, BackendError> {
-        self.release(sound, &hold.name, hold.owner).await.map(Reserved::Ended)
-    }
-
-    async fn release_after(
-        &self,
-        sound: &Sound,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Released {
-        sound.release_after(name, owner, delay).await
-    }
-
-    async fn record(&self, sound: &Sound, record: &Record) -> Result<Recording, BackendError> {
-        sound.record(record).await
-    }
-
-    async fn recorded(
-        &self,
-        sound: &Sound,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        sound.recorded(name, occurrence).await
-    }
-
-    async fn forget(
-        &self,
-        sound: &Sound,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<bool, BackendError> {
-        sound.forget(name, occurrence).await
-    }
-
-    async fn withdraw(&self, sound: &Sound, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
-        sound.withdraw(name, owners).await
-    }
-
-    fn watch(&self, sound: &Sound, lease: &Lease) -> Option<LossWatch> {
-        sound.watch(lease)
-    }
-
-    async fn inspect(&self, sound: &Sound, name: &LockName) -> Result<LockState, BackendError> {
-        sound.inspect(name).await
-    }
-
-    fn changes(&self, sound: &Sound, name: &LockName) -> Option<Changes> {
-        sound.changes(name)
-    }
-
-    async fn list(&self, sound: &Sound, prefix: &str, limit: usize) -> Listed {
-        sound.list(prefix, limit).await
-    }
-
-    async fn evict(&self, sound: &Sound, name: &LockName, whom: &Whom) -> Evicted {
-        sound.evict(name, whom).await
-    }
+/// Returns the answers in another order, like rows that were selected without an order.
+pub(super) fn in_another_order(answers: Vec<ExtensionResult>) -> Vec<ExtensionResult> {
+    answers.into_iter().rev().collect()
 }
 
-/// Returns the broken backend with this flaw.
-pub(super) fn flawed(flaw: impl Flaw) -> Arc<dyn DistributedLock> {
-    Arc::new(Flawed { sound: Sound::default(), flaw })
+/// Loses all holds if one is lost, like a transaction that is rolled back.
+pub(super) fn all_or_none(mut answers: Vec<ExtensionResult>) -> Vec<ExtensionResult> {
+    if answers.iter().any(is_lost) {
+        answers.fill(Ok(Extension::Lost));
+    }
+    answers
 }
 
+/// Returns only the successful answers, like `UPDATE … RETURNING`.
+pub(super) fn only_the_extended(mut answers: Vec<ExtensionResult>) -> Vec<ExtensionResult> {
+    answers.retain(|answer| !is_lost(answer));
+    answers
+}
+
+fn is_lost(answer: &ExtensionResult) -> bool {
+    matches!(answer, Ok(Extension::Lost))
+}
+
+fn those(limit: usize, held: Vec<LockState>, is_chosen: impl Fn(&str) -> bool) -> Vec<LockState> {
+    held.into_iter().filter(|state| is_chosen(state.name.as_str())).take(limit).collect()
+}
+
+/// Behaves like `LIKE` with a `%` in the prefix.
+pub(super) fn with_percent(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
+    those(limit, held, |name| {
+        let mut parts = prefix.split('%');
+        let rest = parts.next().and_then(|first| name.strip_prefix(first));
+        let next = |rest: &str, part: &str| Some(rest.find(part)? + part.len());
+        rest.is_some_and(|rest| {
+            parts.try_fold(rest, |rest, part| Some(&rest[next(rest, part)?..])).is_some()
+        })
+    })
+}
+
+/// Behaves like `LIKE` with a `_` in the prefix.
+pub(super) fn with_underscore(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
+    those(limit, held, |name| {
+        let is_long_enough = name.chars().count() >= prefix.chars().count();
+        let mut pairs = prefix.chars().zip(name.chars());
+        is_long_enough && pairs.all(|(asked, found)| asked == '_' || asked == found)
+    })
+}
+
+/// Behaves like a collation that ignores case.
+pub(super) fn in_any_case(prefix: &str, limit: usize, held: Vec<LockState>) -> Vec<LockState> {
+    let prefix = prefix.to_lowercase();
+    those(limit, held, |name| name.to_lowercase().starts_with(&prefix))
+}
+
+/// Returns the rows unsorted.
+pub(super) fn unsorted(prefix: &str, limit: usize, mut held: Vec<LockState>) -> Vec<LockState> {
+    held.reverse();
+    those(limit, held, |name| name.starts_with(prefix))
+}
+
+/// Ignores the limit.
+pub(super) fn unbounded(prefix: &str, _limit: usize, held: Vec<LockState>) -> Vec<LockState> {
+    those(usize::MAX, held, |name| name.starts_with(prefix))
+}
+
+/// Shows the owner id in the error's own text.
+pub(super) fn in_its_text(claim: &Claim) -> BackendError {
+    BackendError::refusal("memory", format!("the claim of {} was withdrawn", claim.owner.expose()))
+}
+
+/// Shows the owner id in the driver's text about the failed request.
+pub(super) fn in_its_source(claim: &Claim) -> BackendError {
+    let source = Failed { statement: format!("CALL acquire('{}')", claim.owner.expose()) };
+    BackendError::permanent("memory", Outcome::NotApplied, "the claim was withdrawn", source)
+}
+
+/// The error of a driver. Its `Debug` shows the request.
 #[derive(Debug)]
-struct Flawed<F> {
-    sound: Sound,
-    flaw: F,
+struct Failed {
+    #[allow(dead_code, reason = "it is shown by `Debug`")]
+    statement: String,
 }
 
-impl<F: Flaw> Flawed<F> {
-    /// Notes that a call has begun.
-    fn begun(&self) -> &Sound {
-        self.flaw.begin();
-        &self.sound
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl<F: Flaw> DistributedLock for Flawed<F> {
-    fn capabilities(&self) -> Capabilities {
-        self.sound.capabilities()
-    }
-
-    async fn acquire(&self, claim: &Claim, waiter: Option<&WaiterHandle>) -> Tried {
-        let attempt = self.flaw.acquire(self.begun(), claim, waiter).await?;
-        self.sound.claims.note(claim, &attempt);
-        Ok(attempt)
-    }
-
-    async fn extend(&self, renewals: &[Renewal]) -> Vec<ExtensionResult> {
-        self.flaw.extend(self.begun(), renewals).await
-    }
-
-    async fn release(&self, name: &LockName, owner: OwnerId) -> Released {
-        self.sound.claims.ended_by(name, owner);
-        self.flaw.release(self.begun(), name, owner).await
-    }
-
-    async fn withdraw(&self, name: &LockName, owners: &[OwnerId]) -> Withdrawn {
-        owners.iter().for_each(|owner| self.sound.claims.ended_by(name, *owner));
-        self.flaw.withdraw(self.begun(), name, owners).await
-    }
-
-    fn server_of(&self, name: &LockName) -> u64 {
-        self.sound.server_of(name)
-    }
-
-    fn watch(&self, lease: &Lease) -> Option<LossWatch> {
-        self.flaw.watch(&self.sound, lease)
-    }
-
-    async fn close(&self) -> Result<(), BackendError> {
-        self.begun().close().await
-    }
-
-    fn admin(&self) -> Option<&dyn LockAdmin> {
-        Some(self)
-    }
-
-    fn token_ranges(&self) -> Option<&dyn ReservesTokens> {
-        Some(self)
-    }
-
-    fn run_records(&self) -> Option<&dyn RecordsRuns> {
-        Some(self)
+impl fmt::Display for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the statement failed")
     }
 }
 
-#[async_trait]
-impl<F: Flaw> ReservesTokens for Flawed<F> {
-    async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError> {
-        let answer = self.flaw.release_or_reserve(self.begun(), hold).await?;
-        if matches!(answer, Reserved::Ended(_)) {
-            self.sound.claims.ended_by(&hold.name, hold.owner);
-        }
-        Ok(answer)
-    }
-}
-
-#[async_trait]
-impl<F: Flaw> RecordsRuns for Flawed<F> {
-    async fn release_after(&self, name: &LockName, owner: OwnerId, delay: Ttl) -> Released {
-        self.flaw.release_after(self.begun(), name, owner, delay).await
-    }
-
-    async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
-        self.flaw.record(self.begun(), record).await
-    }
-
-    async fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        self.flaw.recorded(self.begun(), name, occurrence).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.begun().runs(name).await
-    }
-
-    async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
-        self.flaw.forget(self.begun(), name, occurrence).await
-    }
-}
-
-#[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl<F: Flaw> LockAdmin for Flawed<F> {
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.flaw.inspect(self.begun(), name).await
-    }
-
-    fn changes(&self, name: &LockName) -> Option<Changes> {
-        self.flaw.changes(&self.sound, name)
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Listed {
-        self.flaw.list(self.begun(), prefix, limit).await
-    }
-
-    async fn list_within(&self, prefix: &str, limit: usize, _time: Duration) -> Listed {
-        self.list(prefix, limit).await
-    }
-
-    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
-        self.begun().examine(state).await
-    }
-
-    async fn evict(&self, name: &LockName, whom: &Whom) -> Evicted {
-        self.sound.claims.ended(name);
-        self.flaw.evict(self.begun(), name, whom).await
-    }
-
-    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.begun().doctor(prefix).await
-    }
-}
-
-/// Replaces nothing. It shows that the suite refuses the flaws, and not this wrapper.
-#[derive(Debug)]
-pub(super) struct Flawless;
-
-#[async_trait]
-impl Flaw for Flawless {
-    async fn release_or_reserve(
-        &self,
-        sound: &Sound,
-        hold: &Reservation,
-    ) -> Result<Reserved, BackendError> {
-        sound.release_or_reserve(hold).await
-    }
-}
+impl std::error::Error for Failed {}
