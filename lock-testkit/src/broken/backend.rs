@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use futures_util::stream;
-use lock_core::backend::{RecordsRuns, ReservesTokens};
 use lock_core::backend::{
     Attempt, Changes, Claim, Extension, LossWatch, Release, Renewal, WaiterHandle,
 };
+use lock_core::backend::{RecordsRuns, ReservesTokens};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
     LockName, LockState, LostReason, MemoryBackend, OwnerId, Ttl, Whom,
