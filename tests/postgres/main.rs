@@ -5,6 +5,7 @@
 mod access;
 mod answers;
 mod conformance;
+mod dead_waiters;
 mod doctor;
 mod faults;
 mod fence;

@@ -152,7 +152,8 @@ BEGIN
     counted := held.permits;
     IF my_place IS NOT NULL THEN
         SELECT count(*) INTO ahead FROM "@schema@"."@table@_queue" q
-            WHERE q.name = lock_name AND q.place > held.served AND q.place < my_place;
+            WHERE q.name = lock_name AND q.place > held.served AND q.place < my_place
+                AND q.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
     END IF;
 END
 $$;

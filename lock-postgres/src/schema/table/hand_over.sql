@@ -19,7 +19,8 @@ $$;
 --
 -- A waiter is alive if it was seen lately and its session, if any, still holds the advisory lock of its channel.
 -- C28: a waiter whose session is gone is passed over. It keeps its place until it was not seen for too long,
--- since its client may only have lost a connection. A pushed grant is short until its holder renews it.
+-- since its client may only have lost a connection. The first waiter that was not seen for too long is removed with all
+-- such waiters behind it. A pushed grant is short until its holder renews it.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_hand_over"(
     lock_name text, INOUT last "@schema@"."@table@_grants", me uuid, clock_limit bigint,
     OUT winners uuid[], OUT is_blocked boolean, OUT channels text[], OUT messages text[],
@@ -32,7 +33,8 @@ DECLARE
     waiter "@schema@"."@table@_queue";
     looked_at bigint := coalesce(last.served, 0);
     passed_over bigint;
-    is_alive boolean;
+    dead uuid[];
+    cut_off timestamptz := clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
     slots bigint[];
     ttl_ms bigint;
 BEGIN
@@ -44,10 +46,19 @@ BEGIN
         SELECT * INTO waiter FROM "@schema@"."@table@_queue" q
             WHERE q.name = lock_name AND q.place > looked_at ORDER BY q.place LIMIT 1;
         EXIT WHEN NOT FOUND;
+        IF waiter.seen_at <= cut_off AND waiter.owner IS DISTINCT FROM me THEN
+            -- A crowd is removed in parts: after the first part a later look goes on.
+            is_blocked := dead IS NOT NULL;
+            EXIT WHEN is_blocked;
+            dead := ARRAY(SELECT q.owner FROM "@schema@"."@table@_queue" q
+                WHERE q.name = lock_name AND q.place > looked_at AND q.seen_at <= cut_off
+                    AND q.owner IS DISTINCT FROM me ORDER BY q.place LIMIT 10000);
+            -- Looks again at each, since a waiter may just have come back.
+            DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = ANY (dead) AND q.seen_at <= cut_off;
+            CONTINUE;
+        END IF;
         looked_at := waiter.place;
-        is_alive := waiter.owner IS NOT DISTINCT FROM me
-            OR waiter.seen_at > clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
-        IF waiter.owner IS DISTINCT FROM me AND is_alive AND waiter.listener IS NOT NULL
+        IF waiter.owner IS DISTINCT FROM me AND waiter.listener IS NOT NULL
             AND pg_try_advisory_xact_lock_shared(
                 "@schema@"."@table@_v1_listener_key"(waiter.listener))
         THEN
@@ -58,7 +69,7 @@ BEGIN
             WHEN waiter.permits IS NOT NULL THEN "@schema@"."@table@_v1_slots"(
                 lock_name, last, waiter.permits, waiter.taken)
             WHEN last.owner IS NULL THEN '{}' END;
-        IF slots IS NULL AND is_alive THEN
+        IF slots IS NULL THEN
             is_blocked := true;
             IF waiter.owner IS DISTINCT FROM me THEN
                 blocker_counts := waiter.permits;
@@ -68,7 +79,6 @@ BEGIN
         END IF;
         DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = waiter.owner;
         last.served := coalesce(passed_over - 1, looked_at);
-        CONTINUE WHEN NOT is_alive;
         winners := winners || waiter.owner;
         ttl_ms := CASE WHEN waiter.owner IS DISTINCT FROM me
             THEN least(waiter.ttl_ms, @unclaimed_grant_ttl_ms@) ELSE waiter.ttl_ms END;
