@@ -3,8 +3,8 @@
 //! The driver reads a connection only while it waits for an answer, except for a connection that listens for
 //! notifications.
 
-use sqlx::Error;
 use sqlx::postgres::{PgConnectOptions, PgListener, PgPoolOptions};
+use sqlx::{ConnectOptions, Connection, Error};
 
 use crate::connections::CONNECT_LIMIT;
 
@@ -15,8 +15,10 @@ pub(crate) const KEEP_ALIVE: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepal
     SET tcp_keepalives_count = 3; SET tcp_user_timeout = 10000; ";
 
 /// Opens a connection that the driver does not replace by itself. The driver makes such a connection only from a
-/// pool, so it gets its own pool.
+/// pool, so it gets its own pool. A pool asks a server that has no connection left again and again, so a connection
+/// without a pool comes first: its refusal is the answer.
 pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, Error> {
+    options.connect().await?.close().await?;
     let pool = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
     let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options.clone()).await?;
     let mut session = PgListener::connect_with(&pool).await?;

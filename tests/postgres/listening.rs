@@ -8,6 +8,7 @@ use lock_testkit::{PostgresServer, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::server::number;
 use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
 
 /// Passes everything on, except each LISTEN and the rest of its connection. Returns the address, and the number of those
@@ -63,6 +64,39 @@ async fn r1_a_listen_without_an_answer_is_not_sent_again_at_once() {
     assert_eq!(kept.load(Ordering::Relaxed), 1, "it listens again and again");
     released(guard).await;
     released(served(waiting).await).await;
+}
+
+/// R1: a server that has no connection left is asked for one at growing intervals, and not in quick succession.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_a_server_without_connections_is_left_alone_between_tries() {
+    let server = PostgresServer::start().await;
+    server.psql("CREATE ROLE app LOGIN");
+    let (holder, name) = (client(&server.url()).await, fresh_name());
+    crate::security::let_in(&server, "app");
+    let waiter = client(&server.url_as("app", "postgres")).await;
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'app'";
+    eventually("one session is left", LIMIT, async || number(&server, sessions) == 1).await;
+    server.psql("ALTER ROLE app CONNECTION LIMIT 1");
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    let refusals = || {
+        let log = server.log();
+        let refused = log.lines().filter(|line| line.contains("too many connections for role"));
+        refused.map(seconds).collect::<Vec<_>>()
+    };
+    eventually("it wants to listen", LIMIT, async || refusals().len() >= 5).await;
+    let refusals = refusals();
+    let quick = refusals.windows(2).filter(|pair| pair[1] - pair[0] < 0.1).count();
+    assert!(quick <= 1, "{quick} tries follow another at once: {refusals:?}");
+    server.psql("ALTER ROLE app CONNECTION LIMIT -1");
+    released(guard).await;
+    released(served(waiting).await).await;
+}
+
+/// Returns the seconds since midnight of a line of the server's log, which begins with the date and the time.
+fn seconds(line: &str) -> f64 {
+    let time = line.split_whitespace().nth(1).expect("a time");
+    time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
 }
 
 /// R1: the server notices within seconds that a client's machine is gone, and not after two hours.
