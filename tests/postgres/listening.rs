@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use lock_testkit::{PostgresServer, eventually};
+use lock_testkit::faults::Harness;
+use lock_testkit::{PostgresServer, Proxy, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::server::number;
+use crate::server::{PostgresFaults, number, url_at};
 use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
 
 /// Passes everything on, except each LISTEN and the rest of its connection. Returns the address, and the number of those
@@ -62,6 +63,29 @@ async fn r1_a_listen_without_an_answer_is_not_sent_again_at_once() {
     // Twice the time after which a client gives one up.
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(kept.load(Ordering::Relaxed), 1, "it listens again and again");
+    released(guard).await;
+    released(served(waiting).await).await;
+}
+
+/// C28: new connections of a waiter lead to a standby, where nothing can listen, and its requests still reach the primary.
+/// The wait goes on, and the waiter listens again soon after its connections lead to the primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_wait_survives_a_listening_session_that_meets_a_standby() {
+    let server = PostgresServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let (holder, waiter) = (client(&server.url()).await, client(&url_at(proxy.addr())).await);
+    let (name, standby) = (fresh_name(), server.standby().await);
+    let guard = held(&holder, &name).await;
+    let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+    proxy.lead_to(standby.addr());
+    server.psql("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory'");
+    eventually("it is refused", LIMIT, async || {
+        standby.log().contains("cannot execute LISTEN during recovery")
+    })
+    .await;
+    proxy.lead_to(server.addr());
+    eventually("it listens again", LIMIT, async || PostgresFaults::pushes(&server).await == 1)
+        .await;
     released(guard).await;
     released(served(waiting).await).await;
 }

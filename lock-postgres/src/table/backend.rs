@@ -165,7 +165,7 @@ impl PostgresBackend {
         let Attempt::Busy(_) = attempt else { return Ok(attempt) };
         // C28: listens first and queues after, since a grant made in between would be missed. A waiter whose
         // session cannot be opened in time polls.
-        push.open().await?;
+        _ = push.open().await;
         let channel = push.register(claim.owner, waiter);
         self.try_once(claim, true, channel).await
     }

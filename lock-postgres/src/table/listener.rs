@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::NotificationTransport;
-use lock_core::{BackendError, Outcome};
+use lock_core::{BackendError, BoxError, Outcome};
 use parking_lot::Mutex;
 use sqlx::postgres::PgListener;
 use sqlx::{AssertSqlSafe, Error, Executor};
 use tokio::time::Instant;
 
-use crate::error::{BACKEND, RequestError};
+use crate::error::{BACKEND, source};
 use crate::server::Server;
 use crate::session::{KEEP_ALIVE, listening};
 use crate::sql::key;
@@ -42,7 +42,7 @@ struct Rest {
 struct Attempt<'a>(Option<&'a Mutex<Rest>>);
 
 impl Attempt<'_> {
-    fn succeeded(mut self) {
+    fn answered(mut self) {
         if let Some(rest) = self.0.take() {
             rest.lock().next = PAUSE;
         }
@@ -66,16 +66,11 @@ impl NotificationTransport for Listener {
 
     async fn connect(&self) -> Result<(PgListener, i64), BackendError> {
         if Instant::now() < self.rest.lock().until {
-            let reason = "a LISTEN had no answer: waiters poll for a while";
-            return Err(BackendError::transient(
-                BACKEND,
-                Outcome::NotApplied,
-                "no session listens",
-                reason,
-            ));
+            return Err(silent("a LISTEN had no answer: waiters poll for a while".into()));
         }
+        // C28: without a session that listens waiters poll, whatever the reason is. The answers to their requests decide.
         let opened = self.open().await;
-        opened.map_err(|error| self.server.failed(RequestError::Connect(error)))
+        opened.map_err(|error| silent(source(error)))
     }
 
     async fn recv(&self, session: &mut PgListener) -> Option<String> {
@@ -103,10 +98,18 @@ impl Listener {
             "{KEEP_ALIVE}LISTEN {channel}; SELECT FROM pg_catalog.pg_try_advisory_lock(({lock})::pg_catalog.int8)"
         );
         let attempt = Attempt(Some(&self.rest));
-        session.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await?;
-        attempt.succeeded();
+        let begun = session.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await;
+        if begun.as_ref().map_or_else(|error| error.as_database_error().is_some(), |_| true) {
+            attempt.answered();
+        }
+        begun?;
         Ok((session, number))
     }
+}
+
+/// Error of a client without a session that listens.
+fn silent(reason: BoxError) -> BackendError {
+    BackendError::transient(BACKEND, Outcome::NotApplied, "no session listens", reason)
 }
 
 #[cfg(test)]
@@ -124,7 +127,7 @@ mod tests {
             );
         }
         let until = rest.lock().until;
-        Attempt(Some(&rest)).succeeded();
+        Attempt(Some(&rest)).answered();
         assert!(rest.lock().until == until && rest.lock().next == PAUSE);
     }
 }
