@@ -44,7 +44,7 @@
 //!   longer. A waiter whose session is gone is passed over, and keeps its place for as long. A waiter for another
 //!   number of permits than the lock has loses its place; its next request tells it why.
 //! - **Withdrawn claims** are remembered for 30 s, so that a request that comes late takes nothing.
-//! - **Jams**: an operation waits at most 1 s for the row of its lock. Attempts at one lock use at most a quarter
+//! - **Jams**: an operation waits at most 0.75 s for the row of its lock. Attempts at one lock use at most a quarter
 //!   of the client's connections, and one connection is left to renewals. So a lock whose row somebody else keeps
 //!   locked delays no other lock.
 //! - **Synchronous standbys**: after a time-out or a cancel the server ends the wait of a commit for standbys,

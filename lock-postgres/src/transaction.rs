@@ -26,12 +26,12 @@ pub(crate) enum Form {
 
 /// Settings before each request that is sent as text, so that no default of the server, the database or the user
 /// changes the request. Each statement must see what the one before it waited for. Only the server's own schema
-/// may give a name a meaning. A request that waits for the row of a lock is given up after the longest time that
-/// a caller waits for one try; a request that waits for something else, such as the disk, soon after that. The
-/// settings last only for the request's own transaction.
+/// may give a name a meaning. A request that waits for the row of a lock is given up before its caller gives up the try,
+/// which lasts a second at most, so that the caller gets the reason; a request that waits for something else, such as the
+/// disk, soon after that. The settings last only for the request's own transaction.
 const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL search_path = pg_catalog, pg_temp; \
-    SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 1000; ";
+    SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 750; ";
 
 /// Settings of a session of our own, for prepared calls, beside [`KEEP_ALIVE`]; each function sets the rest. Nothing
 /// else is set that is the default already. The values of a prepared statement are kept out of the log, if the user may set that.

@@ -12,7 +12,7 @@ use crate::server::{PostgresFaults, shared};
 use crate::support::{
     LIMIT, REQUEST_TIMEOUT, SLACK, a_silent_waiter_keeps_its_place, client, client_through,
     fails_in_time, fresh_name, held, impatient, patient, queued, released, served, served_within,
-    turn, until_waiting,
+    shown, turn, until_waiting,
 };
 
 lock_testkit::test_faults!(PostgresFaults);
@@ -98,7 +98,10 @@ async fn a_row_that_others_keep_busy_is_a_typed_error() {
     let lock = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
     sqlx::raw_sql(sqlx::AssertSqlSafe(lock)).execute(&mut stranger).await.expect("locked");
     let request = LockRequest::new(&name).wait(Wait::Never);
-    fails_in_time::<PostgresFaults>(REQUEST_TIMEOUT, client.acquire(request)).await;
+    fails_in_time::<PostgresFaults>(REQUEST_TIMEOUT, client.acquire(request.clone())).await;
+    // The server answers before the client gives up, so that the reason is told and the session is kept.
+    let text = shown(&client.acquire(request).await.expect_err("the row is busy"));
+    assert!(text.contains("others used the same row"), "{text}");
     drop(stranger);
     turn(&client, &name).await;
 }

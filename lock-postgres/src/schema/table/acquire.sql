@@ -10,7 +10,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     OUT slots bigint[], OUT counted bigint, OUT first_counts bigint, OUT first_label text
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";

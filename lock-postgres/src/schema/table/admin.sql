@@ -12,7 +12,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
     OUT counted bigint[]
 ) RETURNS SETOF record
 LANGUAGE sql VOLATILE SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' SET jit = off AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms' SET jit = off AS $$
     SELECT n.name, left(h.owner::text, 8), h.token,
         (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
         CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
@@ -51,7 +51,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_evict"(
     OUT granted_us bigint, OUT permits bigint, OUT slots bigint[], OUT reserved bigint
 ) RETURNS SETOF record
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s' AS $$
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms' AS $$
 DECLARE
     owners uuid[];
 BEGIN
@@ -90,7 +90,7 @@ $$;
 -- second.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget_unused"() RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
 DECLARE
     now_ts timestamptz := clock_timestamp();

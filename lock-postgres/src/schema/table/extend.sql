@@ -4,7 +4,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_extend"(
     names text[], owners uuid[], tokens bigint[], ttls_ms bigint[]
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 DECLARE
     answers text[] := array_fill('0'::text, ARRAY[cardinality(names)]);
@@ -65,7 +65,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_reserve"(
     OUT first bigint, OUT more bigint
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";

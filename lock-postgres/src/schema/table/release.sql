@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release"(
     OUT released boolean, OUT channels text[], OUT messages text[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 DECLARE
     held "@schema@"."@table@_grants";
@@ -113,7 +113,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_withdraw"(
     lock_name text, owners uuid[], clock_limit bigint
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 DECLARE
     me uuid;

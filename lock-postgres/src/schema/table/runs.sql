@@ -26,7 +26,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(
     lock_name text, me uuid, of_token bigint, of_occurrence text, remember_ms bigint
 ) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v1_durably"();
@@ -50,7 +50,7 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_runs"(lock_name text, of_occurrence text)
 RETURNS TABLE (occurrence text, token bigint)
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 BEGIN
     RETURN QUERY SELECT r.occurrence, r.token FROM "@schema@"."@table@_runs" r
@@ -63,7 +63,7 @@ $$;
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_forget"(lock_name text, of_occurrence text)
 RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
+SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms'
 SET enable_seqscan = off AS $$
 BEGIN
     PERFORM "@schema@"."@table@_v1_durably"();
