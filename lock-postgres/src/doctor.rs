@@ -1,7 +1,9 @@
 //! Dangers to locks on a live server.
 
+mod snapshot;
+
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use lock_core::{BackendError, Finding, OwnerId};
 use sqlx::{Connection, Executor};
@@ -19,9 +21,6 @@ const FULL_PERCENT: i64 = 5;
 /// With fewer free connections than this the server may soon have none.
 const HEADROOM: i64 = 10;
 
-/// A snapshot that is open for longer keeps old versions of rows longer than a report needs.
-const SNAPSHOT_TOLERANCE: Duration = Duration::from_secs(5 * 60);
-
 /// Looks at a server (C31).
 pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendError> {
     let facts = Facts::learn(server).await?;
@@ -33,7 +32,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         listening(server).await,
         notifications(&facts),
         durability(&facts),
-        snapshot(server).await?,
+        snapshot::oldest(server).await?,
         logging(server.is_direct(), &facts),
         encoding(&facts),
         schema(server, &facts, &found).await?,
@@ -187,47 +186,6 @@ fn durability(facts: &Facts) -> Finding {
             "durability",
             format!("{} off: a crash of the machine can lose locks and tokens", off.join(" and ")),
             "turn them on",
-        ),
-    }
-}
-
-/// Finds the oldest snapshot in the whole database: it keeps old versions of rows from being cleared.
-async fn snapshot(server: &Server) -> Result<Finding, BackendError> {
-    const WHAT: &str = "the oldest snapshot";
-    let rows = server.ask(OLDEST_SNAPSHOT).await?;
-    let Some(row) = rows.first() else {
-        return Ok(Finding::good("snapshot", "no other session has one open"));
-    };
-    let who = format!(
-        "process {} ({})",
-        reply::get::<i32>(row, 0, WHAT)?,
-        reply::get::<String>(row, 1, WHAT)?
-    );
-    let age = reply::get::<Option<i64>>(row, 2, WHAT)?;
-    Ok(oldest_snapshot(&who, age.map(reply::micros)))
-}
-
-/// A vacuum's own snapshot does not count. The server shows a snapshot's owner and age only to some users.
-const OLDEST_SNAPSHOT: &str = "SELECT pid, coalesce(nullif(application_name, ''), 'unnamed'), \
-    (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint \
-    FROM pg_catalog.pg_stat_activity \
-    WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() \
-    AND backend_type IS DISTINCT FROM 'autovacuum worker' \
-    ORDER BY age(backend_xmin) DESC, xact_start LIMIT 1";
-
-fn oldest_snapshot(who: &str, age: Option<Duration>) -> Finding {
-    let Some(age) = age else {
-        let seen =
-            format!("the oldest snapshot is that of {who}; the server does not tell its age");
-        return Finding::unknown("snapshot", seen, "ask as a member of pg_read_all_stats");
-    };
-    let seen = format!("the oldest snapshot is {age:.0?} old: {who}");
-    match age <= SNAPSHOT_TOLERANCE {
-        true => Finding::good("snapshot", seen),
-        false => Finding::risk(
-            "snapshot",
-            seen,
-            "end that transaction, and limit such by idle_in_transaction_session_timeout: until it ends, old versions of rows stay, and tables grow",
         ),
     }
 }
@@ -386,14 +344,5 @@ mod tests {
         let slow = ("log_min_duration_statement", "250");
         assert_eq!(health(false, &[("log_statement", "none"), slow]), Health::Risk);
         assert_eq!(health(false, &[("log_min_duration_statement", "-1")]), Health::Good);
-    }
-
-    #[test]
-    fn c31_a_snapshot_is_judged_by_its_age() {
-        let of = |age| oldest_snapshot("process 7 (report)", age);
-        assert_eq!(of(Some(Duration::from_secs(2))).health, Health::Good);
-        assert_eq!(of(Some(SNAPSHOT_TOLERANCE * 2)).health, Health::Risk);
-        assert_eq!(of(None).health, Health::Unknown);
-        assert!(of(Some(SNAPSHOT_TOLERANCE * 2)).seen.contains("600s old: process 7 (report)"));
     }
 }
