@@ -127,7 +127,9 @@ async fn has_room_for_two(server: &Server) -> Result<bool, RequestError> {
     // A pooler by statement refuses a transaction, and keeps none of its sessions for one.
     let Ok(mut open) = one.begin().await else { return Ok(true) };
     open.execute("SELECT 1").await.map_err(RequestError::Execute)?;
-    let answered = timeout(CONNECT_LIMIT, other.execute(sqlx::raw_sql("SELECT 1"))).await.is_ok();
+    // A client waits for all checks as long as for one request, so each probe ends far sooner.
+    let answered =
+        timeout(CONNECT_LIMIT / 4, other.execute(sqlx::raw_sql("SELECT 1"))).await.is_ok();
     open.rollback().await.map_err(RequestError::Execute)?;
     Ok(answered)
 }
@@ -137,7 +139,7 @@ async fn listening(server: &Server) -> Finding {
     if !server.is_direct() {
         return Finding::good("listening", "waiters poll");
     }
-    match timeout(CONNECT_LIMIT, session::listening(server.connections.options())).await {
+    match timeout(CONNECT_LIMIT / 2, session::listening(server.connections.options())).await {
         Ok(Ok(_)) => Finding::good("listening", "a session that listens can be opened"),
         Ok(Err(_)) | Err(_) => Finding::risk(
             "listening",

@@ -170,7 +170,9 @@ async fn c31_a_pool_of_one_session_is_named() {
     for (size, is_named) in [(1, true), (2, false)] {
         let pooler =
             PgBouncer::start_with(&server, &[&*format!("default_pool_size = {size}")]).await;
-        let findings = client(&pooler.url()).await.admin().doctor().await.expect("an answer");
+        // As the command does it, with the default bound of a call.
+        let locks = leasehold::connect(&pooler.url()).await.expect("a connection");
+        let findings = locks.admin().doctor().await.expect("an answer");
         let seen = findings.iter().find(|finding| finding.check == "pooler").expect("looked at");
         assert_eq!(seen.to_string().contains("no second session"), is_named, "{seen}");
     }
