@@ -46,13 +46,15 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
 /// The server's facts about itself, as texts.
 struct Facts(HashMap<String, String>);
 
+/// The server shows the kind of other users' sessions only to some users.
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'synchronous_commit', 'fsync', 'full_page_writes', \
-    'server_encoding', 'max_connections', 'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
+    'server_encoding', 'max_connections', 'superuser_reserved_connections', 'reserved_connections', \
+     'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
     'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
     UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
-    WHERE backend_type = 'client backend' \
+    WHERE usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend' \
     UNION ALL SELECT 'notifications', (pg_notification_queue_usage() * 100)::bigint::text";
 
 impl Facts {
@@ -286,7 +288,9 @@ fn rights(found: &Found) -> Finding {
 }
 
 fn connections(facts: &Facts) -> Finding {
-    let (used, most) = (facts.number("connections"), facts.number("max_connections"));
+    let reserved =
+        facts.number("superuser_reserved_connections") + facts.number("reserved_connections");
+    let (used, most) = (facts.number("connections"), facts.number("max_connections") - reserved);
     let seen = format!("{used} of {most} connections are in use");
     match most - used >= HEADROOM {
         true => Finding::good("connections", seen),

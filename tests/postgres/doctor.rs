@@ -177,3 +177,21 @@ async fn c31_a_pool_of_one_session_is_named() {
         assert_eq!(seen.to_string().contains("no second session"), is_named, "{seen}");
     }
 }
+
+/// C31: a user without special rights does not see the kind of other users' sessions, and counts them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_the_sessions_of_other_users_count() {
+    let server = PostgresServer::start_with(&["max_connections=30"]).await;
+    server.psql("CREATE ROLE app LOGIN");
+    drop(client(&server.url()).await);
+    crate::security::let_in(&server, "app");
+    let app = server.url_as("app", "postgres");
+    assert_eq!(seen(&app, "connections").await.0, Health::Good);
+    let mut others = Vec::new();
+    for _ in 0..19 {
+        others.push(PgConnection::connect(&server.url()).await.expect("a connection"));
+    }
+    // Three of the free ones are reserved for superusers.
+    let (health, text) = seen(&app, "connections").await;
+    assert!(health == Health::Risk && text.contains("27"), "{text}");
+}
