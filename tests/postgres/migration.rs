@@ -97,3 +97,16 @@ async fn a_late_migrator_has_nothing_to_do() {
     late.await.expect("no panic").expect("nothing to do");
     works(&leasehold::connect(&url).await.expect("let in")).await;
 }
+
+/// A reader of the view of holds, whose transaction stays open, does not keep the script from running again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_script_does_not_wait_for_readers_of_the_view() {
+    let server = PostgresServer::start().await;
+    let script = PostgresOptions::new(server.url()).schema_sql().expect("good names");
+    server.psql(&script);
+    let mut reader = PgConnection::connect(&server.url()).await.expect("a connection");
+    reader.execute("BEGIN").await.expect("begun");
+    reader.execute("SELECT FROM leasehold.locks_holds").await.expect("read");
+    server.psql(&script);
+    drop(reader);
+}

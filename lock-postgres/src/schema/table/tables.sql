@@ -40,14 +40,21 @@ CREATE TABLE IF NOT EXISTS "@schema@"."@table@_holders" (
     UNIQUE (name, token)
 ) WITH (fillfactor = 50);
 
--- All holds, of all kinds.
-CREATE OR REPLACE VIEW "@schema@"."@table@_holds" AS
-    SELECT g.name, g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
-        FROM "@schema@"."@table@_grants" g WHERE g.owner IS NOT NULL AND g.permits IS NULL
-    UNION ALL
-    SELECT h.name, h.owner, h.token, g.permits, h.slots, h.label, h.expires_at
-        FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" h
-        ON h.name = g.name AND h.token >= g.oldest WHERE g.permits IS NOT NULL;
+-- All holds, of all kinds. Replacing the view would wait for each transaction that has read it, and requests would wait
+-- for that.
+DO $migration$
+BEGIN
+    IF to_regclass('"@schema@"."@table@_holds"') IS NULL THEN
+        CREATE VIEW "@schema@"."@table@_holds" AS
+            SELECT g.name, g.owner, g.token, g.permits, NULL::bigint[] AS slots, g.label, g.expires_at
+                FROM "@schema@"."@table@_grants" g WHERE g.owner IS NOT NULL AND g.permits IS NULL
+            UNION ALL
+            SELECT h.name, h.owner, h.token, g.permits, h.slots, h.label, h.expires_at
+                FROM "@schema@"."@table@_grants" g JOIN "@schema@"."@table@_holders" h
+                ON h.name = g.name AND h.token >= g.oldest WHERE g.permits IS NOT NULL;
+    END IF;
+END
+$migration$;
 
 -- The waiters, in order of place. A crash may empty the table: waiters queue again by themselves.
 CREATE UNLOGGED TABLE IF NOT EXISTS "@schema@"."@table@_queue" (
