@@ -50,8 +50,9 @@ struct Facts(HashMap<String, String>);
 const FACTS: &str = "SELECT name, setting FROM pg_catalog.pg_settings WHERE name IN (\
     'server_version', 'synchronous_commit', 'fsync', 'full_page_writes', \
     'server_encoding', 'max_connections', 'superuser_reserved_connections', 'reserved_connections', \
-     'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
-    'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length') \
+    'default_transaction_read_only', 'synchronous_standby_names', 'log_statement', \
+    'log_min_duration_statement', 'log_min_duration_sample', 'log_parameter_max_length', \
+    'auto_explain.log_min_duration', 'auto_explain.log_nested_statements') \
     UNION ALL SELECT 'standby', pg_is_in_recovery()::text \
     UNION ALL SELECT 'connections', count(*)::text FROM pg_catalog.pg_stat_activity \
     WHERE usesysid IS NOT NULL AND coalesce(backend_type, 'client backend') = 'client backend' \
@@ -201,6 +202,15 @@ fn logging(is_direct: bool, facts: &Facts) -> Finding {
             .iter()
             .any(|setting| !matches!(facts.get(setting), "" | "-1"));
     let logs_values = !is_direct || facts.get("log_parameter_max_length") != "0";
+    if !matches!(facts.get("auto_explain.log_min_duration"), "" | "-1")
+        && facts.get("auto_explain.log_nested_statements") == "on"
+    {
+        return Finding::risk(
+            "logging",
+            "auto_explain logs the plans of nested statements, and with them owner ids, which are passwords of holds",
+            "ALTER ROLE … SET auto_explain.log_nested_statements = off for the user of the locks",
+        );
+    }
     match (logs_statements, logs_values) {
         (false, _) => Finding::good("logging", "statements are not logged"),
         (true, false) => Finding::good("logging", "statements are logged without their values"),
@@ -350,5 +360,9 @@ mod tests {
         let slow = ("log_min_duration_statement", "250");
         assert_eq!(health(false, &[("log_statement", "none"), slow]), Health::Risk);
         assert_eq!(health(false, &[("log_min_duration_statement", "-1")]), Health::Good);
+        let plans = ("auto_explain.log_min_duration", "0");
+        let nested = |nested| ("auto_explain.log_nested_statements", nested);
+        assert_eq!(health(true, &[plans, nested("off")]), Health::Good);
+        assert_eq!(health(true, &[plans, nested("on")]), Health::Risk);
     }
 }

@@ -34,8 +34,10 @@ const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
     SET LOCAL statement_timeout = 2000; SET LOCAL lock_timeout = 750; ";
 
 /// Settings of a session of our own, for prepared calls, beside [`KEEP_ALIVE`]; each function sets the rest. Nothing
-/// else is set that is the default already. The values of a prepared statement are kept out of the log, if the user may set that.
+/// else is set that is the default already. The values of a prepared statement are kept out of the log: beside an error, and
+/// else if the user may set that.
 const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
+    SET log_parameter_max_length_on_error = 0; \
     DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \
     SET default_transaction_isolation = 'read committed'; END IF; END $$; \
     DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \

@@ -87,8 +87,9 @@ pub(crate) async fn use_all(url: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c03_owner_ids_are_neither_logged_nor_shown() {
     let statements = "shared_preload_libraries=pg_stat_statements";
-    let server =
-        PostgresServer::start_with(&["log_statement=all", "track_functions=all", statements]).await;
+    let beside_errors = "log_parameter_max_length_on_error=-1";
+    let settings = ["log_statement=all", "track_functions=all", statements, beside_errors];
+    let server = PostgresServer::start_with(&settings).await;
     server.psql("CREATE EXTENSION pg_stat_statements; CREATE ROLE app LOGIN");
     drop(client(&server.url()).await);
     let_in(&server, "app");
@@ -123,6 +124,11 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let stranger = jam(server, &busy).await;
     lock.extend_one(&Renewal::new(&lease, ttl)).await.expect_err("the row is busy");
     drop(stranger);
+    let busy = format!("BEGIN; SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
+    let stranger = jam(server, &busy).await;
+    let refused = patient(&name).claim().expect("a good claim");
+    lock.acquire(&refused, None).await.expect_err("the row is busy");
+    drop(stranger);
     let guard = locks.attach(lease).await.expect("still held");
     let waiting = queued(&locks, &locks, patient(&name), &name).await;
     let claim = patient(&name).claim().expect("a good claim");
@@ -131,7 +137,7 @@ async fn work_of(user: &str, server: &PostgresServer) -> Vec<OwnerId> {
     let next = served(waiting).await;
     let next = next.detach().expect("held");
     lock.release(next.name(), next.owner()).await.expect("an answer");
-    vec![owner, claim.owner, next.owner()]
+    vec![owner, refused.owner, claim.owner, next.owner()]
 }
 
 async fn jam(server: &PostgresServer, sql: &str) -> sqlx::PgConnection {
