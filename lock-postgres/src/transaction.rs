@@ -35,17 +35,22 @@ const PREAMBLE: &str = "SET TRANSACTION ISOLATION LEVEL READ COMMITTED; \
 
 /// Settings of a session of our own, for prepared calls, beside [`KEEP_ALIVE`]; each function sets the rest. Nothing
 /// else is set that is the default already. The values of a prepared statement are kept out of the log: beside an error, and
-/// else if the user may set that.
+/// else if the user may set that, for which a condition follows. No setting needs the right to use a language.
 const SETTINGS: &str = "SET LOCAL search_path = pg_catalog, pg_temp; \
     SET log_parameter_max_length_on_error = 0; \
-    DO $$ BEGIN IF current_setting('default_transaction_isolation') <> 'read committed' THEN \
-    SET default_transaction_isolation = 'read committed'; END IF; END $$; \
-    DO $$ BEGIN PERFORM set_config('log_parameter_max_length', '0', false); \
-    EXCEPTION WHEN insufficient_privilege THEN NULL; END $$";
+    SELECT set_config('default_transaction_isolation', 'read committed', false) \
+    WHERE current_setting('default_transaction_isolation') <> 'read committed'; \
+    SELECT set_config('log_parameter_max_length', '0', false) WHERE ";
+
+/// Condition for setting a parameter that only some users may set, from Postgres 15 on and before.
+const MAY_SET: &str = "has_parameter_privilege('log_parameter_max_length', 'SET')";
+const IS_SUPERUSER: &str = "(SELECT rolsuper FROM pg_roles WHERE rolname = current_user)";
 
 /// Applies the settings of a session of our own.
 pub(crate) async fn set_up(connection: &mut PgConnection) -> Result<(), Error> {
-    let settings = KEEP_ALIVE.to_owned() + SETTINGS;
+    let grants_parameters = connection.server_version_num().is_some_and(|number| number >= 150_000);
+    let may_set = if grants_parameters { MAY_SET } else { IS_SUPERUSER };
+    let settings = [KEEP_ALIVE, SETTINGS, may_set].concat();
     connection.execute(sqlx::raw_sql(AssertSqlSafe(settings))).await.map(drop)
 }
 

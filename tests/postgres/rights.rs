@@ -89,3 +89,14 @@ async fn c15_a_user_that_may_acquire_and_not_release_is_refused() {
     let text = crate::support::refusal(&url(&server)).await;
     assert!(text.contains("release_and_tell") && text.contains("ALL ROUTINES"), "{text}");
 }
+
+/// C14: calling routines needs no right on their language.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c14_users_of_locks_need_no_right_on_a_language() {
+    let server = hardened().await;
+    let_in(&server, "app");
+    server.psql("REVOKE USAGE ON LANGUAGE plpgsql FROM PUBLIC");
+    server.psql("ALTER ROLE app SET default_transaction_isolation = 'serializable'");
+    use_all(&url(&server)).await;
+    assert!(!server.log().contains("permission denied"), "{}", server.log());
+}
