@@ -195,3 +195,17 @@ async fn c31_the_sessions_of_other_users_count() {
     let (health, text) = seen(&app, "connections").await;
     assert!(health == Health::Risk && text.contains("27"), "{text}");
 }
+
+/// C31: a check that takes too long is left open, and the others are made.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_check_of_the_places_that_takes_long_is_left_open() {
+    let server = PostgresServer::start_with(&SAFE).await;
+    let locks = leasehold::connect(&server.url()).await.expect("a connection");
+    server.psql(
+        "CREATE OR REPLACE FUNCTION leasehold.locks_v1_places_are_behind() RETURNS boolean \
+         LANGUAGE sql STABLE SECURITY DEFINER AS $$ SELECT pg_sleep(5)::text = 'x' $$",
+    );
+    let findings = locks.admin().doctor().await.expect("an answer");
+    let seen = findings.iter().find(|finding| finding.check == "queue").expect("looked at");
+    assert_eq!(seen.health, Health::Unknown, "{seen}");
+}
