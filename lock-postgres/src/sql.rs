@@ -7,7 +7,6 @@
 //! another. There the values are part of the text, as hexadecimal digits: whatever a name holds, it is data.
 
 use lock_core::OwnerId;
-use sha2::{Digest, Sha256};
 use sqlx::postgres::{PgArguments, Postgres};
 use sqlx::query::Query;
 use sqlx::{AssertSqlSafe, query};
@@ -166,13 +165,6 @@ pub(crate) fn text_literal(text: &str) -> String {
     // C2: no character of a text can end the literal.
     let digits = hex::encode(text);
     format!("pg_catalog.convert_from(pg_catalog.decode('{digits}','hex'),'UTF8')")
-}
-
-/// Key of the advisory lock that stands for these bytes; the functions of the schema compute the same.
-pub(crate) fn key(something: &[u8]) -> i64 {
-    let mut first = [0; 8];
-    first.copy_from_slice(&Sha256::digest(something)[..8]);
-    i64::from_be_bytes(first)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ async fn pass_on(client: TcpStream, server: TcpStream, kept: Arc<AtomicUsize>) {
     tokio::spawn(async move { copy(&mut answers, &mut hears).await });
     let mut asked = vec![0; 64 * 1024];
     while let Ok(length @ 1..) = asks.read(&mut asked).await {
-        if asked[..length].windows(7).any(|text| text == b"LISTEN ") {
+        if asked[..length].windows(11).any(|text| text == b"v1_listen\"(") {
             kept.fetch_add(1, Ordering::Relaxed);
             while let Ok(1..) = asks.read(&mut asked).await {}
             return;
@@ -121,6 +121,24 @@ async fn r1_a_server_without_connections_is_left_alone_between_tries() {
 fn seconds(line: &str) -> f64 {
     let time = line.split_whitespace().nth(1).expect("a time");
     time.split(':').fold(0.0, |sum, part| sum * 60.0 + part.parse::<f64>().expect("a number"))
+}
+
+/// R1: each wait of a client is one entry of the statistics at most.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn r1_statistics_have_no_entry_of_one_client() {
+    let statements = "shared_preload_libraries=pg_stat_statements";
+    let server = PostgresServer::start_with(&[statements]).await;
+    server.psql("CREATE EXTENSION pg_stat_statements");
+    let holder = client(&server.url()).await;
+    for _ in 0..2 {
+        let (waiter, name) = (client(&server.url()).await, fresh_name());
+        let guard = held(&holder, &name).await;
+        let waiting = queued(&waiter, &holder, patient(&name), &name).await;
+        released(guard).await;
+        released(served(waiting).await).await;
+    }
+    let named = "SELECT query FROM pg_stat_statements WHERE query ~ 'leasehold_[0-9a-f]{6}'";
+    assert_eq!(server.psql(named), "");
 }
 
 /// R1: the server notices within seconds that a client's machine is gone, and not after two hours.

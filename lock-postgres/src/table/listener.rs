@@ -11,13 +11,12 @@ use lock_core::backend::NotificationTransport;
 use lock_core::{BackendError, BoxError, Outcome};
 use parking_lot::Mutex;
 use sqlx::postgres::PgListener;
-use sqlx::{AssertSqlSafe, Error, Executor};
+use sqlx::{Error, Executor};
 use tokio::time::Instant;
 
 use crate::error::{BACKEND, source};
 use crate::server::Server;
 use crate::session::{KEEP_ALIVE, listening};
-use crate::sql::key;
 
 /// Pause after a LISTEN without an answer. Each further one doubles the pause, up to [`LONGEST_PAUSE`].
 ///
@@ -90,15 +89,11 @@ impl Listener {
 
     async fn open(&self) -> Result<(PgListener, i64), Error> {
         let mut session = listening(self.server.connections.options()).await?;
+        session.execute(sqlx::raw_sql(KEEP_ALIVE)).await?;
         let number = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
-        // Name of the channel, the same as in the function `hand_over`.
-        let channel = format!("leasehold_{number:x}");
-        let lock = key(channel.as_bytes());
-        let begin = format!(
-            "{KEEP_ALIVE}LISTEN {channel}; SELECT FROM pg_catalog.pg_try_advisory_lock(({lock})::pg_catalog.int8)"
-        );
+        let call = self.server.call("listen").number(number);
         let attempt = Attempt(Some(&self.rest));
-        let begun = session.execute(sqlx::raw_sql(AssertSqlSafe(begin))).await;
+        let begun = session.execute(call.as_query()).await;
         if begun.as_ref().map_or_else(|error| error.as_database_error().is_some(), |_| true) {
             attempt.answered();
         }

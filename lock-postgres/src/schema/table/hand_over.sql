@@ -9,6 +9,17 @@ BEGIN
 END
 $$;
 
+-- Makes the session listen on the channel of its client, and take the advisory lock that stands for the channel. No text of
+-- a request names the channel, of which the server would keep statistics.
+CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_listen"(listener bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    EXECUTE 'LISTEN leasehold_' || to_hex(listener);
+    PERFORM pg_try_advisory_lock("@schema@"."@table@_v1_listener_key"(listener));
+END
+$$;
+
 -- Grants the lock to the first waiter that is alive (C27), and to all that follow and fit beside it and beside
 -- the present holders (C34). An exclusive hold has ended, or is about to. `winners` is null if no waiter was
 -- granted. `is_blocked` is true if a living waiter still waits: the first of them counts `blocker_counts` permits, and
