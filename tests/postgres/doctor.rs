@@ -209,3 +209,14 @@ async fn c31_a_check_of_the_places_that_takes_long_is_left_open() {
     let seen = findings.iter().find(|finding| finding.check == "queue").expect("looked at");
     assert_eq!(seen.health, Health::Unknown, "{seen}");
 }
+
+/// C31: a prepared transaction that nobody ends keeps old versions too, and has no session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_forgotten_prepared_transaction_is_named() {
+    let prepared = ["max_prepared_transactions=2"];
+    let server = PostgresServer::start_with(&[SAFE.as_slice(), &prepared].concat()).await;
+    drop(client(&server.url()).await);
+    server.psql("BEGIN; CREATE TABLE t (); PREPARE TRANSACTION 'forgotten'");
+    let (health, text) = seen(&server.url(), "snapshot").await;
+    assert!(health == Health::Good && text.contains("forgotten"), "{text}");
+}

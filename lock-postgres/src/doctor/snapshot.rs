@@ -17,28 +17,31 @@ pub(super) async fn oldest(server: &Server) -> Result<Finding, BackendError> {
     let Some(row) = rows.first() else {
         return Ok(Finding::good("snapshot", "no other session has one open"));
     };
-    let who = format!(
-        "process {} ({})",
-        reply::get::<i32>(row, 0, WHAT)?,
-        reply::get::<String>(row, 1, WHAT)?
-    );
-    let age = reply::get::<Option<i64>>(row, 2, WHAT)?;
+    let who: String = reply::get(row, 0, WHAT)?;
+    let age = reply::get::<Option<i64>>(row, 1, WHAT)?;
     Ok(oldest_snapshot(&who, age.map(reply::micros)))
 }
 
-/// A vacuum's own snapshot does not count. The server shows a snapshot's owner and age only to some users.
-const OLDEST_SNAPSHOT: &str = "SELECT pid, coalesce(nullif(application_name, ''), 'unnamed'), \
-    (extract(epoch FROM clock_timestamp() - xact_start) * 1000000)::bigint \
+/// A vacuum's own snapshot does not count. The server shows a snapshot's owner and age only to some users. A prepared
+/// transaction has no process, and a replication slot that nobody uses has no age.
+const OLDEST_SNAPSHOT: &str = "SELECT who, (extract(epoch FROM clock_timestamp() - since) * 1000000)::bigint FROM (\
+    SELECT format('process %s (%s)', pid, coalesce(nullif(application_name, ''), 'unnamed')), xact_start, backend_xmin \
     FROM pg_catalog.pg_stat_activity \
-    WHERE backend_xmin IS NOT NULL AND pid <> pg_backend_pid() \
-    AND backend_type IS DISTINCT FROM 'autovacuum worker' \
-    ORDER BY age(backend_xmin) DESC, xact_start LIMIT 1";
+    WHERE pid <> pg_backend_pid() AND backend_type IS DISTINCT FROM 'autovacuum worker' \
+    UNION ALL SELECT 'the prepared transaction ' || gid, prepared, transaction FROM pg_catalog.pg_prepared_xacts \
+    UNION ALL SELECT 'the replication slot ' || slot_name, NULL, xmin FROM pg_catalog.pg_replication_slots \
+    WHERE NOT active) snapshot (who, since, oldest) \
+    WHERE oldest IS NOT NULL ORDER BY age(oldest) DESC, since LIMIT 1";
 
 fn oldest_snapshot(who: &str, age: Option<Duration>) -> Finding {
     let Some(age) = age else {
         let seen =
             format!("the oldest snapshot is that of {who}; the server does not tell its age");
-        return Finding::unknown("snapshot", seen, "ask as a member of pg_read_all_stats");
+        return Finding::unknown(
+            "snapshot",
+            seen,
+            "ask as a member of pg_read_all_stats; drop a slot that is not used",
+        );
     };
     let seen = format!("the oldest snapshot is {age:.0?} old: {who}");
     match age <= SNAPSHOT_TOLERANCE {
