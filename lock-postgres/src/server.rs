@@ -273,6 +273,11 @@ fn not_made(failure: RequestError) -> LockError {
             message_of(&failure)
         )),
         Some(NOT_OURS) => refused(message_of(&failure)),
+        // The script names all objects with their schema.
+        Some("42P01" | "42883") => refused(format!(
+            "the schema of the locks cannot be made: {}: an event trigger of this database seems to name objects without their schema, which the script's search_path does not find; disable it (ALTER EVENT TRIGGER … DISABLE) or correct its function",
+            message_of(&failure)
+        )),
         // From a pooler that gives each statement another session.
         Some("08P01") => refused(format!(
             "the schema of the locks cannot be made here, since the pooler passes no transaction ({}): run the output of `leasehold schema postgres` over a direct connection",

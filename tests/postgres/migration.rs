@@ -110,3 +110,18 @@ async fn the_script_does_not_wait_for_readers_of_the_view() {
     server.psql(&script);
     drop(reader);
 }
+
+/// C15: an event trigger that fails, since its names depend on a search_path, is not taken for a missing schema.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_an_event_trigger_that_fails_is_told() {
+    let server = PostgresServer::start().await;
+    server.psql(
+        "CREATE TABLE public.audit (what text); \
+         CREATE FUNCTION public.note() RETURNS event_trigger LANGUAGE plpgsql AS \
+         $$ BEGIN INSERT INTO audit VALUES (tg_tag); END $$; \
+         CREATE EVENT TRIGGER note ON ddl_command_end EXECUTE FUNCTION public.note()",
+    );
+    let text = shown(&PostgresBackend::connect(&server.url()).await.expect_err("it fails"));
+    assert!(text.contains("event trigger") && text.contains("audit"), "{text}");
+    assert!(!text.contains("of another format"), "{text}");
+}
