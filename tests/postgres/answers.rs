@@ -3,11 +3,11 @@
 use leasehold::core::backend::Renewal;
 use leasehold::core::{OwnerId, Ttl};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, Outcome};
+use leasehold::{DistributedLock, LockError, Outcome};
 use lock_testkit::{LeaseExt, PostgresServer};
 use sqlx::{Connection, PgConnection};
 
-use crate::support::{MINUTE, fresh_name, patient};
+use crate::support::{MINUTE, client, fresh_name, held, patient, released};
 
 /// C19: a request that comes too late is an answer, and no error in the server's log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,4 +52,21 @@ async fn c12_a_row_that_others_lock_delays_no_other_renewal() {
     let mut unknown = renewals();
     unknown[0].owner = OwnerId::random();
     assert!(lock.extend(&unknown).await.iter().all(Result::is_ok), "lost is an answer");
+}
+
+/// C49: a name that no client of locks can have written hides no other lock, and is named.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_name_that_is_none_hides_no_lock() {
+    let server = PostgresServer::start().await;
+    let client = client(&server.url()).await;
+    let guard = held(&client, "b").await;
+    server.psql(
+        "INSERT INTO leasehold.locks_grants (name, token, owner, expires_at) \
+         VALUES (E'a\\nb', 1, gen_random_uuid(), now() + interval '1 hour')",
+    );
+    let listed = client.admin().list("", 10).await;
+    let Err(LockError::Incomplete { held, source }) = listed else { panic!("{listed:?}") };
+    assert_eq!(held.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["b"]);
+    assert!(source.to_string().contains(r#""a\nb""#), "{source}");
+    released(guard).await;
 }

@@ -130,10 +130,16 @@ const STATE: &str = "the state of a lock";
 
 /// Reads a listing, which has a row for each hold: the columns of [`holder`], the number of waiters, and each number of
 /// permits that they count. The rows of a lock follow each other.
+///
+/// C49: a name that no client can have written costs the others nothing, and is told.
 pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
-    let mut states: Vec<LockState> = Vec::new();
+    let (mut states, mut foreign) = (Vec::<LockState>::new(), Vec::new());
     for row in rows {
-        let name = LockName::new(get::<String>(row, 0, STATE)?).map_err(|_| unreadable(STATE))?;
+        let name = get::<String>(row, 0, STATE)?;
+        let Ok(name) = LockName::new(&*name) else {
+            foreign.push(BackendError::refusal(BACKEND, format!("{name:?} is no name of a lock")));
+            continue;
+        };
         match states.last_mut().filter(|state| state.name == name) {
             Some(state) => state.holders.extend(holder(row)?),
             None => {
@@ -145,7 +151,10 @@ pub(crate) fn states(rows: &[PgRow]) -> Result<Vec<LockState>, BackendError> {
             }
         }
     }
-    Ok(states)
+    match foreign.as_slice() {
+        [] => Ok(states),
+        foreign => Err(BackendError::incomplete(BACKEND, states, foreign)),
+    }
 }
 
 /// Reads a hold: name, owner, token, time left, label, time of the grant, number of permits of its lock, and its
