@@ -35,7 +35,7 @@ pub(crate) async fn examine(server: &Server) -> Result<Vec<Finding>, BackendErro
         snapshot::oldest(server).await?,
         logging(server.is_direct(), &facts),
         encoding(&facts),
-        schema(server, &facts, &found).await?,
+        schema(server, &facts, &found).await,
         queue(server, &facts).await?,
         rights(&found),
         connections(&facts),
@@ -241,28 +241,28 @@ fn encoding(facts: &Facts) -> Finding {
 }
 
 /// Finds if the tables and functions exist, and the user may use them.
-async fn schema(server: &Server, facts: &Facts, found: &Found) -> Result<Finding, BackendError> {
+async fn schema(server: &Server, facts: &Facts, found: &Found) -> Finding {
     if !facts.takes_writes() {
         let why = "no lock is taken without writes";
-        return Ok(Finding::unknown("schema", why, "examine a primary that takes them"));
+        return Finding::unknown("schema", why, "examine a primary that takes them");
     }
     if let Some((seen, remedy)) = found.distrust() {
-        return Ok(Finding::risk("schema", seen, remedy));
+        return Finding::risk("schema", seen, remedy);
     }
     if let Some(seen) = found.changed() {
-        return Ok(Finding::risk("schema", seen, RUN_THE_SCRIPT));
+        return Finding::risk("schema", seen, RUN_THE_SCRIPT);
     }
     const NAME: &str = "leasehold-doctor";
     let probe = server.call("withdraw").text(NAME).owners([OwnerId::random()].into_iter());
-    match server.rows(&probe.number(server.clock_limit())).await {
-        Ok(_) => Ok(Finding::good("schema", "tables and functions are there, and may be used")),
-        Err(error) if error.is_transient() => Err(error),
-        Err(error) => Ok(Finding::risk(
-            "schema",
-            error.to_string(),
-            "run the output of `leasehold schema postgres`, and grant the user its use",
-        )),
-    }
+    let Err(error) = server.rows(&probe.number(server.clock_limit())).await else {
+        return Finding::good("schema", "tables and functions are there, and may be used");
+    };
+    // Without room on the disk, say, no lock is granted either.
+    let remedy = match error.is_transient() {
+        true => "correct that, unless it passes by itself, and examine the server again",
+        false => "run the output of `leasehold schema postgres`, and grant the user its use",
+    };
+    Finding::risk("schema", error.to_string(), remedy)
 }
 
 /// Finds if new waiters come after those that were served.

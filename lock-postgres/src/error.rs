@@ -79,7 +79,7 @@ fn classify_connect(error: Error) -> BackendError {
         _ => false,
     };
     if transient {
-        let context = match code.starts_with("53") {
+        let context = match code.starts_with("53") || code == "57014" {
             true => meaning(&code),
             false => "the server cannot be reached: check that it runs, and the network to it",
         };

@@ -220,3 +220,16 @@ async fn c31_a_forgotten_prepared_transaction_is_named() {
     let (health, text) = seen(&server.url(), "snapshot").await;
     assert!(health == Health::Good && text.contains("forgotten"), "{text}");
 }
+
+/// C31: a server that grants nothing for the time being, as with a full disk, is examined to the end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_server_that_takes_no_request_for_now_is_examined_to_the_end() {
+    let server = PostgresServer::start_with(&SAFE).await;
+    assert_eq!(seen(&server.url(), "schema").await.0, Health::Good);
+    let mut other = PgConnection::connect(&server.url()).await.expect("a connection");
+    other.execute("BEGIN").await.expect("begun");
+    let row = "SELECT FROM leasehold.locks WHERE name = 'leasehold-doctor' FOR UPDATE";
+    other.execute(row).await.expect("locked");
+    let (health, text) = seen(&server.url(), "schema").await;
+    assert!(health == Health::Risk && text.contains("the same row"), "{text}");
+}
