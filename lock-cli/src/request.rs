@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use leasehold::core::backend::UNTAKEN_LASTS;
 use leasehold::{ClientOptions, LockClient, LockError, LockName, MultiGuard, MultiRequest, Wait};
+
+use tokio::time::sleep;
 
 use crate::args::{Lease, Request};
 use crate::waiting::Waiting;
@@ -47,16 +50,27 @@ pub(crate) fn request(
     }
 }
 
-/// Acquires all locks of the request or none. A terminal shows the wait, unless the command must be quiet.
+/// Acquires all locks of the request or none. A terminal shows the wait, unless the command must be quiet. A request
+/// that does not wait asks once more if a lock waits for a client that may have died (C28).
 pub(crate) async fn acquire(
     client: &LockClient,
     request: MultiRequest,
     quiet: bool,
 ) -> Result<MultiGuard, LockError> {
     let waiting = Waiting::for_turn(quiet);
+    let request = request.on_wait(waiting.listener());
+    let acquired = async {
+        match client.acquire_all(request.clone()).await {
+            Err(LockError::NotAcquired { contention, .. }) if contention.is_untaken => {
+                sleep(UNTAKEN_LASTS).await;
+                client.acquire_all(request).await
+            }
+            acquired => acquired,
+        }
+    };
     tokio::select! {
         biased;
-        acquired = client.acquire_all(request.on_wait(waiting.listener())) => acquired,
+        acquired = acquired => acquired,
         never = waiting.draw() => match never {},
     }
 }

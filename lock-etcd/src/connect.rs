@@ -16,6 +16,9 @@ impl EtcdOptions {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(self) -> Result<EtcdBackend, LockError> {
-        EtcdBackend::with_options(self).await
+        let backend = EtcdBackend::new(self.target()?);
+        let answer = backend.server.first_answer(&backend.root.all_claims()).await;
+        answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
+        Ok(backend)
     }
 }

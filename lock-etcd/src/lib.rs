@@ -42,7 +42,8 @@
 //!   each.
 //! - **Overtaking**: a hold that came from a place is believed for less than 2 s, until its first renewal has written
 //!   into its value that it is held. If nobody claims the front of the queue for that time, and nobody has written to
-//!   it since it was seen, its client has died or is cut off: a waiter behind it deletes it.
+//!   it since it was seen, its client has died or is cut off: a waiter behind it deletes it, or a later one of two tries
+//!   of a client that saw it so.
 //! - **Shared**: also one transaction. If all claims are shared, which the server checks by comparing the values,
 //!   ours is written beside them, and holds. Otherwise it waits for the claims of other kinds before it, and gets in
 //!   together with all readers behind them.

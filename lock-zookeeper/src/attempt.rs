@@ -11,6 +11,7 @@ use crate::error::{BACKEND, overtaken};
 use crate::floor::Floor;
 use crate::places::Place;
 use crate::queue::{Entry, Queue};
+use crate::renewal::check;
 use crate::standing::Standing;
 use crate::store::Store;
 use crate::written::{Token, Written};
@@ -51,7 +52,10 @@ impl Store {
             return ask.found(&queue, at, waiter).await;
         }
         match (ask.standing(&queue, queue.entries().len()).await?, waiter) {
-            (Standing::Behind(_) | Standing::Full, None) => ask.busy(&queue).await,
+            (Standing::Behind(_) | Standing::Full, None) => {
+                ask.overtakes(&queue).await?;
+                ask.busy(&queue).await
+            }
             (standing, waiter) => {
                 let fits = matches!(standing, Standing::Fits(_));
                 // C36: other claims may come in between, and would take slots that are written too early.
@@ -62,13 +66,27 @@ impl Store {
 }
 
 impl Ask<'_> {
+    /// Deletes the node of a waiter that has not taken its turn since an earlier try saw it (C28). Then this try is
+    /// made again.
+    async fn overtakes(&self, queue: &Queue) -> Result<(), BackendError> {
+        let (store, name) = (self.store, &self.claim.name);
+        let all = queue.entries().len();
+        let untaken = store.untaken(&self.session, &self.lock, queue, all).await?;
+        let now = SystemClock.now();
+        if let Some(untaken) = untaken.filter(|seen| store.sights.are_dead(name, Some(seen), now)) {
+            store.overtake(&self.session, &untaken).await;
+            return Err(overtaken("a waiter that has died was before the claim"));
+        }
+        Ok(())
+    }
+
     /// Creates the claim's node, as a hold or as a place in the queue.
     async fn enter(
         &self,
         is_held: bool,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let (node, queue) = self.create(is_held).await?;
+        let (node, queue, is_as_made) = self.create(is_held).await?;
         let mut entries = queue.entries().iter().enumerate();
         let Some((at, own)) = entries.find(|(_, entry)| node.path.ends_with(&entry.child)) else {
             return Err(overtaken("the claim was ended"));
@@ -80,7 +98,11 @@ impl Ask<'_> {
             return Err(overtaken("an earlier request of the claim was carried out"));
         }
         let path = node.path.clone();
-        let attempt = self.stand(&queue, at, node, waiter).await?;
+        let attempt = match is_as_made || at >= queue.front() {
+            true => self.stand(&queue, at, node, waiter).await?,
+            // C22: others may have been granted since the creation.
+            false => self.claim(node).await.map(Attempt::Granted)?,
+        };
         if waiter.is_none() && matches!(attempt, Attempt::Busy(_)) {
             self.store.delete(&self.session, &path).await?;
             self.store.claims.forget(self.claim.owner);
@@ -133,11 +155,12 @@ impl Ask<'_> {
         self.store.standing(session, &self.lock, queue, own).await
     }
 
-    /// Creates the claim's node, and then reads the other claims.
+    /// Creates the claim's node, and then reads the other claims. Returns true if no claim came or went in between, or
+    /// if the node says that it waits.
     ///
     /// Tries again after each failure that it can mend: the parent is missing, which the server may also remove again,
     /// or another client has replaced the floor, as many do that connect at once.
-    async fn create(&self, is_held: bool) -> Result<(Node, Queue), BackendError> {
+    async fn create(&self, is_held: bool) -> Result<(Node, Queue, bool), BackendError> {
         let (client, owner) = (self.session.client(), self.claim.owner);
         loop {
             let floor = self.store.floors.get(&self.session).await?;
@@ -145,19 +168,22 @@ impl Ask<'_> {
             // Both requests are sent before the first answer.
             let made = self.creation(&client, &floor, is_held);
             let made = made.map_err(|error| self.session.failed(error))?;
-            let read = client.list_children(&self.lock);
+            let read = client.get_children(&self.lock);
             let error = match made.await {
                 Ok(mut results) => {
                     let Some(MultiWriteResult::Create { path, stat }) = results.pop() else {
                         return Err(overtaken("no node was made"));
                     };
-                    let token = match is_held {
-                        true if stat.is_invalid() => Some(floor.token(self.made(&path).await?)?),
-                        true => Some(floor.token(stat.czxid)?),
-                        false => None,
+                    let made = match is_held {
+                        true if stat.is_invalid() => Some(self.made(&path).await?),
+                        is_held => is_held.then_some(stat.czxid),
                     };
-                    let queue = self.store.read_queue(&self.session, read).await?;
-                    return Ok((Node { path, version: 0, token, slots: Slots::NONE }, queue));
+                    let (children, lock) =
+                        read.await.map_err(|error| self.session.failed(error))?;
+                    let token = made.map(|made| floor.token(made)).transpose()?;
+                    let node = Node { path, version: 0, token, slots: Slots::NONE };
+                    let is_as_made = made.is_none_or(|made| lock.pzxid == made);
+                    return Ok((node, Queue::new(children), is_as_made));
                 }
                 Err(error) => error,
             };
@@ -255,12 +281,8 @@ impl Ask<'_> {
             return self.claim(node).await.map(Attempt::Granted);
         }
         // A read may be old: a majority carries out a check.
-        let client = self.session.client();
-        let mut check = client.new_multi_writer();
-        let checked = check.add_check_version(&node.path, -1);
-        checked.map_err(|error| self.session.failed(error))?;
-        match check.commit().await {
-            Ok(_) => self.granted(node).map(Attempt::Granted),
+        match check(&self.session, [node.path.as_str()]).await {
+            Ok(()) => self.granted(node).map(Attempt::Granted),
             Err(MultiWriteError::OperationFailed { .. }) => Err(overtaken("the claim was ended")),
             Err(error) => Err(self.session.failed(error)),
         }
@@ -272,7 +294,7 @@ impl Ask<'_> {
         let Some(entry) = queue.of(self.claim.owner).next() else { return Ok(None) };
         let path = format!("{}/{}", self.lock, entry.child);
         let Some(found) = self.store.find(&self.session, &path).await? else { return Ok(None) };
-        let is_here = self.session.has(&found);
+        let is_here = self.session.has(&found.stat);
         let Some(node) = found.into_node(path) else { return Ok(None) };
         if !is_here {
             self.store.move_to(&self.session, &node, self.claim.ttl.as_duration()).await?;

@@ -11,14 +11,14 @@ use lock_core::backend::{
     WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, Lease,
-    LockAdmin, LockError, LockName, LockState, LostReason, Occurrence, Order, OwnerId, RecordedRun,
-    Renewals, TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, FencingToken, Kinds, Lease, LockAdmin, LockError,
+    LockName, LostReason, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl,
+    Wakeup,
 };
 use tokio::time::sleep;
 
 use crate::error::BACKEND;
-use crate::options::{Target, ZooKeeperOptions};
+use crate::options::ZooKeeperOptions;
 use crate::store::Store;
 
 /// Age at which a hold's node is watched: most holds are over by then, and cost the server nothing.
@@ -33,7 +33,7 @@ const WATCH_AGAIN: Duration = Duration::from_secs(1);
 /// guarantees.
 #[derive(Clone)]
 pub struct ZooKeeperBackend {
-    store: Arc<Store>,
+    pub(crate) store: Arc<Store>,
 }
 
 impl ZooKeeperBackend {
@@ -50,9 +50,20 @@ impl ZooKeeperBackend {
     pub async fn connect(url: &str) -> Result<Self, LockError> {
         ZooKeeperOptions::new(url).connect().await
     }
+}
 
-    pub(crate) async fn to(target: Target) -> Result<Self, LockError> {
-        Ok(Self { store: Store::connect(target).await? })
+impl ZooKeeperOptions {
+    /// Connects, and waits for the answer of a member.
+    ///
+    /// # Errors
+    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
+    ///   password.
+    /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
+    ///
+    /// # Cancel safety
+    /// Dropping the future closes the connection.
+    pub async fn connect(self) -> Result<ZooKeeperBackend, LockError> {
+        Ok(ZooKeeperBackend { store: Store::connect(self.target()?).await? })
     }
 }
 
@@ -185,25 +196,6 @@ async fn next_look(
             session.failed(error);
             Some(later())
         }
-    }
-}
-
-#[async_trait]
-impl LockAdmin for ZooKeeperBackend {
-    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        self.store.inspect(name).await
-    }
-
-    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.store.list(prefix, limit).await
-    }
-
-    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
-        self.store.evict(name, whom).await
-    }
-
-    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
-        self.store.examine(prefix).await
     }
 }
 

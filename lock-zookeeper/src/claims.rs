@@ -237,12 +237,11 @@ fn over() -> BackendError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sessions::Session;
 
     /// S3: the node of an expired claim is being deleted, so nobody may believe in that node.
     #[tokio::test]
     async fn s3_a_claim_that_has_expired_takes_nothing() {
-        let (claims, session) = (Claims::default(), Session::mute().await);
+        let (claims, session) = (Claims::default(), Place::mute().await);
         let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
         let asked = |lasts| claims.asked(&name, owner, &session, lasts);
         let (path, token) = ("/a".to_owned(), FencingToken::new(7).ok());

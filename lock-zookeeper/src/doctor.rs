@@ -1,19 +1,14 @@
 //! Examines the live ensemble for dangers to locks.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use lock_core::backend::{Attempt, Claim};
-use lock_core::{BackendError, Finding, LockRequest, OwnerId, Ttl};
+use lock_core::{BackendError, Finding, OwnerId, Ttl};
 use zookeeper_client::{Acl, Error, Permission};
 
 use crate::store::Store;
 
 impl Store {
-    pub(crate) async fn examine(
-        self: &Arc<Self>,
-        prefix: &str,
-    ) -> Result<Vec<Finding>, BackendError> {
+    pub(crate) async fn examine(&self) -> Result<Vec<Finding>, BackendError> {
         let session = self.sessions.common().await?;
         let members = match session.client().get_config().await {
             Ok((config, _)) => {
@@ -30,7 +25,7 @@ impl Store {
             Ok(shortest) => sessions(shortest, session.longest_ttl()),
             Err(error) => Finding::unknown("sessions", error.to_string(), "ask again"),
         };
-        Ok(vec![members, lengths, self.access().await, self.rights(prefix).await])
+        Ok(vec![members, lengths, self.access().await])
     }
 
     /// Looks at the rights of others to the nodes that all locks share. A stranger may have made them first, and keeps
@@ -89,29 +84,6 @@ impl Store {
         }
         Ok(strangers)
     }
-
-    /// Acquires a lock that nobody else uses, and releases it.
-    async fn rights(self: &Arc<Self>, prefix: &str) -> Finding {
-        let claim = match probe(prefix) {
-            Ok(claim) => claim,
-            Err(error) => return Finding::unknown("rights", error, "choose a shorter prefix"),
-        };
-        let acquired = self.acquire(&claim, None).await;
-        let released = self.release(&claim.name, claim.owner).await;
-        match (acquired, released) {
-            (Ok(Attempt::Granted(_)), Ok(_)) => {
-                Finding::good("rights", "a lock was acquired and released")
-            }
-            (Err(error), _) | (_, Err(error)) => Finding::risk(
-                "rights",
-                error.to_string(),
-                "let the user create, read, write and delete nodes below the root",
-            ),
-            (Ok(Attempt::Busy(_)), _) => {
-                Finding::unknown("rights", "the lock to try is held", "ask again")
-            }
-        }
-    }
 }
 
 fn may_change(acl: &Acl) -> bool {
@@ -123,12 +95,6 @@ fn may_change(acl: &Acl) -> bool {
 fn shown(acl: &Acl) -> String {
     let user = acl.id().split(':').next().unwrap_or_default();
     format!("{}:{user}", acl.scheme())
-}
-
-fn probe(prefix: &str) -> Result<Claim, String> {
-    let name = format!("{prefix}leasehold-doctor-{}", OwnerId::random());
-    let request = LockRequest::new(name).ttl(Ttl::default().as_duration());
-    request.claim().map_err(|error| error.to_string())
 }
 
 fn members(count: usize) -> Finding {

@@ -11,7 +11,7 @@ use zookeeper_client::{CreateMode, Error};
 use crate::claims::Expired;
 use crate::error::overtaken;
 use crate::queue::Entry;
-use crate::sessions::Session;
+use crate::session::Session;
 use crate::store::{Found, Store};
 
 /// Lifetime of a mark: 10 s longer than required.
@@ -64,6 +64,12 @@ impl Store {
         }
     }
 
+    /// Deletes the node of a waiter that did not take its turn, unless the node was written since. The next look
+    /// notices an error.
+    pub(crate) async fn overtake(&self, session: &Session, (path, version): &(String, i32)) {
+        let _ = session.client().delete(path, Some(*version)).await;
+    }
+
     pub(crate) async fn withdraw(
         self: &Arc<Self>,
         name: &LockName,
@@ -111,7 +117,7 @@ impl Store {
             for Entry { child, .. } in queue.of(claim.owner) {
                 let path = format!("{lock}/{child}");
                 let found = self.find(session, &path).await?;
-                if found.is_some_and(|found| session.has(&found)) {
+                if found.is_some_and(|found| session.has(&found.stat)) {
                     self.delete(session, &path).await?;
                 }
             }
@@ -163,7 +169,7 @@ impl Store {
         whom: &Whom,
     ) -> Result<Vec<Holder>, BackendError> {
         let session = self.sessions.common().await?;
-        let holders = self.seen(&session, name).await?.holders;
+        let holders = self.seen(&session, name, false).await?.holders;
         let asked: Vec<_> =
             holders.into_iter().filter(|(_, holder)| whom.includes(holder)).collect();
         let is_free = asked.is_empty();

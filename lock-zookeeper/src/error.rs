@@ -8,9 +8,9 @@ pub(crate) const BACKEND: &str = "zookeeper";
 /// Classifies an error of the client library.
 pub(crate) fn classify(error: Error) -> BackendError {
     let transient =
-        |outcome, context| BackendError::transient(BACKEND, outcome, context, text(&error));
+        |outcome, context| BackendError::transient(BACKEND, outcome, context, error.to_string());
     let permanent =
-        |context| BackendError::permanent(BACKEND, Outcome::NotApplied, context, text(&error));
+        |context| BackendError::permanent(BACKEND, Outcome::NotApplied, context, error.to_string());
     match error {
         Error::NoHosts => transient(Outcome::NotApplied, "no server can be reached"),
         Error::NoAuth | Error::InvalidAcl => permanent(
@@ -31,10 +31,6 @@ pub(crate) fn classify(error: Error) -> BackendError {
         ),
         _ => transient(Outcome::Unknown, "no useful answer"),
     }
-}
-
-fn text(error: &Error) -> String {
-    error.to_string()
 }
 
 /// Returns true if the session will answer no request any more.

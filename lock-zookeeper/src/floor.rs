@@ -12,23 +12,28 @@
 //! ```
 //!
 //! A client replaces the floor when it first reads it, if nobody has a claim then. So a service may leave the store
-//! and come back. Each transaction that creates a claim writes the floor's data as it was. The transaction fails if the
-//! floor was replaced, and no client replaces a floor that was written since the client looked for claims.
+//! and come back. The time is that of the server, since a client with a wrong clock would lift all tokens for good.
+//! Each transaction that creates a claim writes the floor's data as it was. The transaction fails if the floor was
+//! replaced, and no client replaces a floor that was written since the client looked for claims.
 
+use std::mem::take;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::try_join_all;
 use lock_core::{BackendError, FencingToken};
 use parking_lot::Mutex;
-use zookeeper_client::{Acls, CreateMode, Error, MultiWriter};
+use zookeeper_client::{Acls, CreateMode, Error, MultiWriter, Stat};
 
 use crate::error::{BACKEND, overtaken};
 use crate::names::Root;
-use crate::sessions::Session;
+use crate::session::Session;
 
 /// Floors whose last token is further behind the clock are replaced: no service leaves the store and comes back sooner.
 const BEHIND: i64 = 10_000;
+
+/// Latest time of a floor, the year 2112: no clock uses up the tokens.
+const LATEST: i64 = 1 << 52;
 
 /// Number of locks that are searched for claims. A store with more locks has just been in use.
 const LOOKED_AT: usize = 64;
@@ -110,11 +115,13 @@ pub(crate) struct Floors {
     root: Root,
     acls: Acls<'static>,
     current: Mutex<Option<Arc<Floor>>>,
+    /// True once the floor was read. Clients that take turns do not replace it for each other.
+    was_read: AtomicBool,
 }
 
 impl Floors {
     pub(crate) fn new(root: Root, acls: Acls<'static>) -> Self {
-        Self { root, acls, current: Mutex::default() }
+        Self { root, acls, current: Mutex::default(), was_read: AtomicBool::new(false) }
     }
 
     /// Returns the floor; reads it at the first call.
@@ -125,6 +132,7 @@ impl Floors {
         }
         let floor = Arc::new(self.read(session).await?);
         *self.current.lock() = Some(floor.clone());
+        self.was_read.store(true, Ordering::Release);
         Ok(floor)
     }
 
@@ -135,54 +143,70 @@ impl Floors {
 
     /// Reads the floor, and replaces it if that is due.
     async fn read(&self, session: &Session) -> Result<Floor, BackendError> {
-        let now = now();
-        for tries in 0..TRIES {
-            let (has_folder, found) = self.find(session).await?;
-            let is_due = match &found {
-                // Of clients that come at once, another one has replaced it since the first try.
-                Some(floor) => {
-                    tries == 0 && floor.is_behind(now) && self.is_unused(session).await?
-                }
-                None => true,
-            };
+        // Of clients that come at once, another one has replaced it since the first try.
+        let mut may_replace = !self.was_read.load(Ordering::Acquire);
+        for _ in 0..TRIES {
+            let (version, found) = self.find(session).await?;
             let found = match found {
-                Some(floor) if !is_due => return Ok(floor),
+                Some(floor) if !take(&mut may_replace) => return Ok(floor),
                 found => found,
             };
-            match self.write(session, has_folder, found.as_ref(), now).await {
-                // An operator may have deleted the root.
-                Err(Error::NoNode) if !has_folder => {
-                    let options = CreateMode::Persistent.with_acls(self.acls);
-                    let made = session.client().mkdir(self.root.as_str(), &options).await;
-                    made.map_err(|error| session.failed(error))?;
+            let now = self.time(session).await?;
+            let found = match found {
+                Some(floor) if !floor.is_behind(now) || !self.is_unused(session).await? => {
+                    return Ok(floor);
                 }
-                Ok(())
-                | Err(Error::NodeExists | Error::NoNode | Error::NotEmpty | Error::BadVersion) => {}
+                found => found,
+            };
+            match self.write(session, found.as_ref(), now, version).await {
+                Ok(()) | Err(Error::NodeExists | Error::NoNode | Error::BadVersion) => {}
                 Err(error) => return Err(session.failed(error)),
             }
         }
         Err(overtaken("the floor of tokens was not written"))
     }
 
-    /// Finds the floor. Returns true if its folder exists, and the floor in it.
-    async fn find(&self, session: &Session) -> Result<(bool, Option<Floor>), BackendError> {
+    /// Returns the server's time in microseconds: that of a write to the folder of all locks.
+    async fn time(&self, session: &Session) -> Result<i64, BackendError> {
+        let (client, folder) = (session.client(), self.root.locks());
+        let mut written = client.set_data(&folder, &[], None).await;
+        if let Err(Error::NoNode) = written {
+            self.make(session, &folder).await?;
+            written = client.set_data(&folder, &[], None).await;
+        }
+        let time = written.map_err(|error| session.failed(error))?.mtime;
+        Ok(time.saturating_mul(1_000).min(LATEST))
+    }
+
+    async fn make(&self, session: &Session, folder: &str) -> Result<(), BackendError> {
+        let options = CreateMode::Persistent.with_acls(self.acls);
+        let made = session.client().mkdir(folder, &options).await;
+        made.map_err(|error| session.failed(error))
+    }
+
+    /// Finds the floor, and the version of its folder, which each new floor changes.
+    async fn find(&self, session: &Session) -> Result<(i32, Option<Floor>), BackendError> {
         let (client, folder) = (session.client(), self.root.floor());
-        let (sync, read) = (client.sync(&folder), client.list_children(&folder));
+        let (sync, read) = (client.sync(&folder), client.get_children(&folder));
         let (_, read) = tokio::join!(sync, read);
-        let children = match read {
-            Err(Error::NoNode) => return Ok((false, None)),
+        let (children, Stat { version, .. }) = match read {
+            Err(Error::NoNode) => return self.make(session, &folder).await.map(|()| (0, None)),
             read => read.map_err(|error| session.failed(error))?,
         };
         let times = children.iter().filter_map(|child| child.parse().ok());
-        let Some(path) = times.max().map(|time| self.path(time)) else { return Ok((true, None)) };
+        let path = match (times.max(), children.first()) {
+            (Some(time), _) => self.path(time),
+            (None, Some(child)) => return Err(not_understood(&format!("{folder}/{child}"))),
+            (None, None) => return Ok((version, None)),
+        };
         match client.get_data(&path).await {
             // C22: no floor of ours ends with a session, after which tokens would fall.
             Ok((_, stat)) if stat.ephemeral_owner != 0 => Err(not_understood(&path)),
             Ok((data, stat)) => {
                 let floor = Floor::read(path, data, (stat.czxid, stat.mzxid), stat.version)?;
-                Ok((true, Some(floor)))
+                Ok((version, Some(floor)))
             }
-            Err(Error::NoNode) => Ok((true, None)),
+            Err(Error::NoNode) => Ok((version, None)),
             Err(error) => Err(session.failed(error)),
         }
     }
@@ -207,28 +231,23 @@ impl Floors {
         looks.await.map_err(|error: Error| session.failed(error))
     }
 
-    /// Writes a floor of this time: in place of `found`, or in one transaction with its folder, so that there is only
-    /// one.
+    /// Writes a floor of this time in place of `found`, unless another client has written one since the folder had this
+    /// version.
     async fn write(
         &self,
         session: &Session,
-        has_folder: bool,
         found: Option<&Floor>,
         time: i64,
+        version: i32,
     ) -> Result<(), Error> {
         let (client, folder) = (session.client(), self.root.floor());
-        let options = CreateMode::Persistent.with_acls(self.acls);
         let mut write = client.new_multi_writer();
-        let mut before = String::new();
+        write.add_set_data(&folder, &[], Some(version))?;
         if let Some(floor) = found {
             write.add_delete(&floor.path, Some(floor.version))?;
-            before = floor.offset.to_string();
-        } else {
-            if has_folder {
-                write.add_delete(&folder, None)?;
-            }
-            write.add_create(&folder, &[], &options)?;
         }
+        let before = found.map(|floor| floor.offset.to_string()).unwrap_or_default();
+        let options = CreateMode::Persistent.with_acls(self.acls);
         write.add_create(&self.path(time), before.as_bytes(), &options)?;
         write.commit().await?;
         Ok(())
@@ -237,12 +256,6 @@ impl Floors {
     fn path(&self, time: i64) -> String {
         format!("{}/{time}", self.root.floor())
     }
-}
-
-/// Returns the time in microseconds.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_micros().try_into().unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -27,11 +27,11 @@
 //!   reply was lost is found again.
 //! - **Waiting**: an exclusive waiter watches only the node before its own. A reader watches the nearest writer
 //!   before it. The first waiter for permits watches all nodes of the lock. When its turn has come, a waiter
-//!   writes that it holds. If it does not within 2 s, its client has died or is cut off, and a waiter behind it
-//!   deletes its node.
+//!   writes that it holds. If it does not within 1.9 s, its client has died or is cut off, and a waiter behind
+//!   it deletes its node, or a later one of two tries of a client that saw it so.
 //! - **Token**: the time of the store's floor, in microseconds, and the number of transactions since, so that tokens
 //!   are greater than those of other stores and of earlier ensembles. A client that connects while nobody has a claim
-//!   replaces the floor with one of the present time. Each transaction that creates a claim checks it.
+//!   replaces the floor with one of the server's time. Each transaction that creates a claim checks it.
 //! - **Renewal**: one transaction checks the nodes of up to a hundred holds. A majority takes part in it, so that
 //!   a member that is cut off extends nothing. A hold whose new TTL exceeds its session moves to another session,
 //!   in one transaction, with its place and token.
@@ -71,6 +71,7 @@ mod places;
 mod queue;
 mod renewal;
 mod runs;
+mod session;
 mod sessions;
 mod standing;
 mod store;

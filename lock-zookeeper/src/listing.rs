@@ -1,19 +1,22 @@
 //! Reads the state of locks, for operators.
 
+use async_trait::async_trait;
 use futures_util::future::try_join_all;
-use lock_core::{BackendError, Holder, LockName, LockState};
+use lock_core::backend::probe;
+use lock_core::{BackendError, Finding, Holder, LockAdmin, LockName, LockState, Whom};
 use zookeeper_client::Error;
 
+use crate::backend::ZooKeeperBackend;
 use crate::error::overtaken;
 use crate::queue::Entry;
-use crate::sessions::Session;
+use crate::session::Session;
 use crate::store::{Found, Store};
 
 /// Number of looks if holders go in between.
 const LOOKS: usize = 5;
 
 /// Number of locks that a listing reads at once.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 512;
 
 /// The state of a lock, as it was read.
 pub(crate) struct LockAsRead {
@@ -24,23 +27,77 @@ pub(crate) struct LockAsRead {
     permits: Vec<u16>,
 }
 
-impl Store {
-    pub(crate) async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let session = self.sessions.common().await?;
-        let LockAsRead { holders, waiters, permits } = self.seen(&session, name).await?;
-        let holders = holders.into_iter().map(|(_, holder)| holder);
-        Ok(LockState::new(name.clone(), holders, Some(waiters)).counted_as(permits))
+#[async_trait]
+impl LockAdmin for ZooKeeperBackend {
+    async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
+        let session = self.store.sessions.common().await?;
+        let read = self.store.seen(&session, name, false).await?;
+        Ok(read.into_state(name))
     }
 
-    /// Reads the holders of a lock, and counts its waiters.
+    async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
+        let store = &self.store;
+        let session = store.sessions.common().await?;
+        let locks = store.root.locks();
+        let client = session.client();
+        let (sync, read) = (client.sync(&locks), client.list_children(&locks));
+        let (_, read) = tokio::join!(sync, read);
+        let children = match read {
+            Err(Error::NoNode) => Vec::new(),
+            read => read.map_err(|error| session.failed(error))?,
+        };
+        let names = children.iter().filter_map(|child| store.root.read(child));
+        // C2: the prefix is data.
+        let mut names: Vec<_> = names.filter(|name| name.as_str().starts_with(prefix)).collect();
+        names.sort_unstable();
+        let mut listed = Vec::new();
+        for names in names.chunks(AT_ONCE) {
+            if listed.len() >= limit {
+                break;
+            }
+            let states = names.iter().map(async |name| {
+                let read = store.seen(&session, name, true).await?;
+                Ok::<_, BackendError>(read.into_state(name))
+            });
+            let states = try_join_all(states).await?.into_iter();
+            listed.extend(states.filter(|state| state.holder().is_some()));
+        }
+        Ok(LockState::listed(listed, prefix, limit))
+    }
+
+    async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
+        self.store.evict(name, whom).await
+    }
+
+    async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
+        let mut findings = self.store.examine().await?;
+        let remedy = "let the user create, read, write and delete nodes below the root";
+        findings.push(probe(self, prefix, remedy).await);
+        Ok(findings)
+    }
+}
+
+impl LockAsRead {
+    fn into_state(self, name: &LockName) -> LockState {
+        let holders = self.holders.into_iter().map(|(_, holder)| holder);
+        LockState::new(name.clone(), holders, Some(self.waiters)).counted_as(self.permits)
+    }
+}
+
+impl Store {
+    /// Reads the holders of a lock, and counts its waiters. If `is_synced`, the session's member is not behind.
     pub(crate) async fn seen(
         &self,
         session: &Session,
         name: &LockName,
+        is_synced: bool,
     ) -> Result<LockAsRead, BackendError> {
         let lock = self.root.lock(name);
-        for _ in 0..LOOKS {
-            let queue = self.fresh_queue(session, &lock).await?;
+        for look in 0..LOOKS {
+            let queue = match is_synced && look == 0 {
+                true => self.queue(session, &lock).await?,
+                false => self.fresh_queue(session, &lock).await?,
+            };
             let front = queue.entries().get(..queue.front()).unwrap_or_default();
             let shown = front.iter().map(async |entry| {
                 let path = format!("{lock}/{}", entry.child);
@@ -77,35 +134,5 @@ impl Store {
             Some(since) => holder.since(since),
             None => holder,
         }
-    }
-
-    /// Returns the held locks whose names start with `prefix`.
-    pub(crate) async fn list(
-        &self,
-        prefix: &str,
-        limit: usize,
-    ) -> Result<Vec<LockState>, BackendError> {
-        let session = self.sessions.common().await?;
-        let locks = self.root.locks();
-        let client = session.client();
-        let (sync, read) = (client.sync(&locks), client.list_children(&locks));
-        let (_, read) = tokio::join!(sync, read);
-        let children = match read {
-            Err(Error::NoNode) => Vec::new(),
-            read => read.map_err(|error| session.failed(error))?,
-        };
-        let names = children.iter().filter_map(|child| self.root.read(child));
-        // C2: the prefix is data.
-        let mut names: Vec<_> = names.filter(|name| name.as_str().starts_with(prefix)).collect();
-        names.sort_unstable();
-        let mut listed = Vec::new();
-        for names in names.chunks(AT_ONCE) {
-            if listed.len() >= limit {
-                break;
-            }
-            let states = try_join_all(names.iter().map(|name| self.inspect(name))).await?;
-            listed.extend(states.into_iter().filter(|state| state.holder().is_some()));
-        }
-        Ok(LockState::listed(listed, prefix, limit))
     }
 }

@@ -6,7 +6,6 @@ use lock_core::LockError;
 use lock_core::backend::UrlParameters;
 use zookeeper_client::{Client, Connector};
 
-use crate::backend::ZooKeeperBackend;
 use crate::names::Root;
 #[cfg(feature = "tls")]
 use crate::tls;
@@ -32,20 +31,14 @@ pub struct ZooKeeperOptions {
 pub(crate) struct Target {
     /// The members in the form of the client library: `tcp://host:port,tcp://host:port`.
     pub(crate) servers: String,
+    /// The members for errors: `host:port,host:port`.
+    pub(crate) hosts: String,
     /// Connects with the login and the trust of the options.
     pub(crate) connector: Connector,
     pub(crate) is_tls: bool,
     /// User and password, for the scheme `digest`.
     pub(crate) login: Option<String>,
     pub(crate) root: Root,
-}
-
-impl Target {
-    /// Returns the members for errors: `host:port,host:port`.
-    pub(crate) fn hosts(&self) -> String {
-        let hosts = self.servers.split(',').map(|at| at.rsplit('/').next().unwrap_or_default());
-        hosts.collect::<Vec<_>>().join(",")
-    }
 }
 
 impl ZooKeeperOptions {
@@ -73,20 +66,7 @@ impl ZooKeeperOptions {
         Self { root_certificate: Some(pem.into()), ..self }
     }
 
-    /// Connects, and waits for the answer of a member.
-    ///
-    /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
-    ///   password.
-    /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
-    ///
-    /// # Cancel safety
-    /// Dropping the future closes the connection.
-    pub async fn connect(self) -> Result<ZooKeeperBackend, LockError> {
-        ZooKeeperBackend::to(self.target()?).await
-    }
-
-    fn target(&self) -> Result<Target, LockError> {
+    pub(crate) fn target(&self) -> Result<Target, LockError> {
         let parameters = UrlParameters::of(&self.url);
         // C49: there are none, and a misspelt one must not become a part of the root.
         parameters.refuse_unknown()?;
@@ -114,8 +94,8 @@ impl ZooKeeperOptions {
         }
         let protocol = if is_tls { "tcp+tls" } else { "tcp" };
         let servers = members.addresses.iter().map(|address| format!("{protocol}://{address}"));
-        let servers: Vec<_> = servers.collect();
-        Ok(Target { servers: servers.join(","), connector, is_tls, login, root })
+        let (servers, hosts) = (servers.collect::<Vec<_>>().join(","), members.addresses.join(","));
+        Ok(Target { servers, hosts, connector, is_tls, login, root })
     }
 
     #[cfg(feature = "tls")]

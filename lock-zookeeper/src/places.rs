@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::OnceCell;
 
-use crate::sessions::Session;
+use crate::session::Session;
 
 /// Most bytes of the paths of nodes on one session: a quarter of the longest transaction that servers read.
 const MOST_BYTES: usize = 512 * 1024;
@@ -66,6 +66,37 @@ impl Deref for Place {
 
     fn deref(&self) -> &Session {
         &self.session
+    }
+}
+
+#[cfg(test)]
+impl Place {
+    /// A place on the session of a server that accepts it and answers its first ping, and then nothing.
+    pub(crate) async fn mute() -> Arc<Self> {
+        use std::io::{Read as _, Write as _};
+
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("a bound port has an address");
+        // Protocol 0, a time-out of a minute, session 7, a password of 16 bytes, not read-only.
+        let accepted = [0_u32, 60_000, 0, 7, 16, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
+        // The number of pings, the last transaction, no error.
+        let alive = [u32::MAX - 1, 0, 0, 0].map(u32::to_be_bytes).concat();
+        std::thread::spawn(move || {
+            let (mut connection, _) = listener.accept().expect("a connection");
+            for answer in [[&accepted[..], &[0]].concat(), alive] {
+                let mut length = [0; 4];
+                connection.read_exact(&mut length).expect("a request");
+                let mut request = vec![0; u32::from_be_bytes(length) as usize];
+                connection.read_exact(&mut request).expect("a request");
+                let length = u32::try_from(answer.len()).expect("a short answer").to_be_bytes();
+                connection.write_all(&[&length[..], &answer].concat()).expect("a client");
+            }
+            let _ = connection.read_to_end(&mut Vec::new());
+        });
+        let client =
+            zookeeper_client::Client::connect(&address.to_string()).await.expect("a session");
+        let session = Arc::new(Session::new(client, address.to_string()));
+        Self::new(session, Arc::<Opening>::default().room(0).expect("no bytes"))
     }
 }
 

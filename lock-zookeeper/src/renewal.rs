@@ -12,7 +12,7 @@ use crate::claims::Node;
 use crate::error::overtaken;
 use crate::places::Place;
 use crate::queue::Entry;
-use crate::sessions::Session;
+use crate::session::Session;
 use crate::store::Store;
 use crate::written::{Token, Written};
 
@@ -222,7 +222,7 @@ impl Store {
 }
 
 /// Checks that all nodes exist. A majority takes part, so that the answer is not older than the request.
-async fn check(
+pub(crate) async fn check(
     session: &Session,
     paths: impl IntoIterator<Item = &str>,
 ) -> Result<(), MultiWriteError> {

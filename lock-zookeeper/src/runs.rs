@@ -15,7 +15,7 @@ use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
 use crate::names::Run;
 use crate::queue::Entry;
-use crate::sessions::Session;
+use crate::session::Session;
 use crate::store::Store;
 
 /// Number of records that one look deletes, so that no look takes long.

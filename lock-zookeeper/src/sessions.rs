@@ -9,19 +9,19 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use lock_core::{BackendError, Clock, Moment, Outcome, SystemClock};
+use lock_core::{BackendError, Clock, Outcome, SystemClock};
 use parking_lot::Mutex;
 use tokio::time::timeout;
 use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
 
-use crate::error::{BACKEND, classify, ends_session};
+use crate::error::{BACKEND, classify};
 use crate::options::Target;
 use crate::places::{Opening, Place, Room};
-use crate::store::Found;
+use crate::session::Session;
 
 /// Time-out of the common session, for everything except claims, and of the sessions of marks of withdrawn claims.
 const COMMON: Duration = Duration::from_secs(40);
@@ -49,93 +49,6 @@ const SILENCE: Duration = Duration::from_secs(2);
 
 /// A session that was unused for this long is ended.
 const IDLE_LIMIT: Duration = Duration::from_secs(15);
-
-/// A session, with its connection. It counts as over once a request fails for that reason.
-pub(crate) struct Session {
-    client: Mutex<Client>,
-    /// Hosts and ports of the ensemble, for errors.
-    servers: String,
-    lasts: Duration,
-    is_over: AtomicBool,
-    used: Mutex<Moment>,
-    reviving: AtomicBool,
-}
-
-/// Allows the next try to revive a session when it is dropped.
-struct Reviving<'a>(&'a AtomicBool);
-
-impl Drop for Reviving<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-impl Session {
-    fn new(client: Client, servers: String) -> Self {
-        let (lasts, used) = (client.session_timeout(), Mutex::new(SystemClock.now()));
-        let (is_over, reviving) = Default::default();
-        Self { client: Mutex::new(client), servers, lasts, is_over, used, reviving }
-    }
-
-    /// Returns its present connection.
-    pub(crate) fn client(&self) -> Client {
-        self.client.lock().clone()
-    }
-
-    /// Returns the longest TTL of a hold on this session.
-    pub(crate) fn longest_ttl(&self) -> Duration {
-        self.lasts * 3 / 4
-    }
-
-    /// Returns true if the node ends with this session.
-    pub(crate) fn has(&self, node: &Found) -> bool {
-        node.stat.ephemeral_owner == self.client().session_id().0
-    }
-
-    /// Classifies the error of a request on this session.
-    pub(crate) fn failed(&self, error: impl Into<Error>) -> BackendError {
-        let error = error.into();
-        if ends_session(&error) {
-            self.is_over.store(true, Ordering::Release);
-        }
-        let error = classify(error);
-        if error.is_transient() { error.at(&self.servers) } else { error }
-    }
-
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire) || self.client().state().is_terminated()
-    }
-}
-
-#[cfg(test)]
-impl Session {
-    /// A session on a server that accepts it and answers its first ping, and then nothing.
-    pub(crate) async fn mute() -> Arc<Place> {
-        use std::io::{Read as _, Write as _};
-
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let address = listener.local_addr().expect("a bound port has an address");
-        // Protocol 0, a time-out of a minute, session 7, a password of 16 bytes, not read-only.
-        let accepted = [0_u32, 60_000, 0, 7, 16, 0, 0, 0, 0].map(u32::to_be_bytes).concat();
-        // The number of pings, the last transaction, no error.
-        let alive = [u32::MAX - 1, 0, 0, 0].map(u32::to_be_bytes).concat();
-        std::thread::spawn(move || {
-            let (mut connection, _) = listener.accept().expect("a connection");
-            for answer in [[&accepted[..], &[0]].concat(), alive] {
-                let mut length = [0; 4];
-                connection.read_exact(&mut length).expect("a request");
-                let mut request = vec![0; u32::from_be_bytes(length) as usize];
-                connection.read_exact(&mut request).expect("a request");
-                let length = u32::try_from(answer.len()).expect("a short answer").to_be_bytes();
-                connection.write_all(&[&length[..], &answer].concat()).expect("a client");
-            }
-            let _ = connection.read_to_end(&mut Vec::new());
-        });
-        let client = Client::connect(&address.to_string()).await.expect("a session");
-        let session = Arc::new(Self::new(client, address.to_string()));
-        Place::new(session, Arc::<Opening>::default().room(0).expect("no bytes"))
-    }
-}
 
 /// The sessions of one client, by their time-outs and numbers.
 pub(crate) struct Sessions {
@@ -208,11 +121,10 @@ impl Sessions {
     /// Gives the session another connection if it has none. The client library does so too, but waits longer
     /// after each try: it may be down for twice as long as the server was.
     async fn revive(&self, lasts: Duration, session: &Session) -> Result<(), BackendError> {
-        let is_down = session.client().state() == SessionState::Disconnected;
-        if !is_down || session.reviving.swap(true, Ordering::AcqRel) {
+        if session.client().state() != SessionState::Disconnected {
             return Ok(());
         }
-        let _reviving = Reviving(&session.reviving);
+        let Ok(_reviving) = session.reviving.try_acquire() else { return Ok(()) };
         let revived = self.connection(lasts, Some(session.client().session().clone())).await;
         match revived {
             Ok(client) => {
@@ -258,7 +170,7 @@ impl Sessions {
     async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
         let client = self.connection(lasts, None).await;
         let client = client.map_err(|error| self.unreachable(error))?;
-        Ok(Arc::new(Session::new(client, self.target.hosts())))
+        Ok(Arc::new(Session::new(client, self.target.hosts.clone())))
     }
 
     /// Error of a connection that could not be made: nothing was sent. The client library gives no cause.
@@ -281,7 +193,7 @@ impl Sessions {
             }
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
-            .at(&self.target.hosts())
+            .at(&self.target.hosts)
     }
 
     /// Returns true if a session has a connection.

@@ -16,7 +16,7 @@ use lock_core::backend::Admission;
 use lock_core::{BackendError, Kind, Permits, Slots};
 
 use crate::queue::{Entry, Queue};
-use crate::sessions::Session;
+use crate::session::Session;
 use crate::store::{Found, Store};
 
 /// Standing of a claim among the claims before it.
@@ -84,5 +84,45 @@ impl Store {
             Admission::Fits(slots) => Standing::Fits(slots),
             Admission::Waits => Standing::Full,
         })
+    }
+
+    /// Returns the node of the first waiter among the first claims, up to `place`, if its turn has come (C28), and its
+    /// version.
+    pub(crate) async fn untaken(
+        &self,
+        session: &Session,
+        lock: &str,
+        queue: &Queue,
+        place: usize,
+    ) -> Result<Option<(String, i32)>, BackendError> {
+        let front: Vec<_> = queue.entries().iter().take(queue.front().min(place)).collect();
+        let at = self.first_waiter(session, lock, &front).await?;
+        let Some(entry) = front.get(at) else { return Ok(None) };
+        let path = format!("{lock}/{}", entry.child);
+        let found = self.find(session, &path).await?;
+        let Some(found) = found.filter(Found::waits) else { return Ok(None) };
+        let standing = self.standing(session, lock, queue, (at, entry.kind)).await?;
+        Ok(matches!(standing, Standing::Fits(_)).then_some((path, found.stat.version)))
+    }
+
+    /// Returns the place of the first claim that waits for permits: those before it hold (C34). A claim of another kind
+    /// has its turn if it is the first of all.
+    async fn first_waiter(
+        &self,
+        session: &Session,
+        lock: &str,
+        front: &[&Entry],
+    ) -> Result<usize, BackendError> {
+        let (mut low, mut high) = (0, front.len());
+        while let Some(entry) = front.get(usize::midpoint(low, high)).filter(|_| low < high)
+            && entry.kind.slots() > 0
+        {
+            let path = format!("{lock}/{}", entry.child);
+            match self.find(session, &path).await?.is_some_and(|found| found.waits()) {
+                true => high = usize::midpoint(low, high),
+                false => low = usize::midpoint(low, high) + 1,
+            }
+        }
+        Ok(low)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_core::backend::ServerTime;
+use lock_core::backend::{ServerTime, Sights};
 use lock_core::{BackendError, Clock, Contention, FencingToken, LockError, Moment, SystemClock};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -16,7 +16,8 @@ use crate::names::Root;
 use crate::options::Target;
 use crate::places::Place;
 use crate::queue::{Entry, Queue};
-use crate::sessions::{Session, Sessions};
+use crate::session::Session;
+use crate::sessions::Sessions;
 use crate::written::{Token, Written};
 
 /// The sessions in an ensemble, and the claims of this client.
@@ -31,6 +32,8 @@ pub(crate) struct Store {
     pub(crate) marks: Mutex<HashMap<String, (Arc<Place>, Moment)>>,
     pub(crate) acls: Acls<'static>,
     pub(crate) keeper: Mutex<Option<JoinHandle<()>>>,
+    /// Nodes whose turn tries saw untaken, with their versions.
+    pub(crate) sights: Sights<(String, i32)>,
     started: Moment,
 }
 
@@ -86,11 +89,11 @@ impl Store {
             Some(_) => Acls::creator_all(),
             None => Acls::anyone_all(),
         };
-        let (root, claims, marks, keeper) =
-            (target.root.clone(), Claims::default(), Mutex::default(), Mutex::default());
+        let (claims, marks, keeper, sights) = Default::default();
+        let root = target.root.clone();
         let floors = Floors::new(root.clone(), acls);
         let (sessions, started) = (Sessions::new(target), SystemClock.now());
-        let store = Self { root, sessions, floors, claims, marks, acls, keeper, started };
+        let store = Self { root, sessions, floors, claims, marks, acls, keeper, sights, started };
         let prepared = store.prepare().await;
         prepared.map_err(|source| LockError::Backend {
             operation: "connect",
@@ -189,10 +192,11 @@ impl Store {
         contention.at = Some(self.time(asked));
         let Some(Entry { child, owner, kind, .. }) = before.first() else { return Ok(contention) };
         contention.foreign_without_ttl = owner.is_none();
-        // C33: all holders count as the first one does.
-        contention.permits = kind.permits();
         let found = self.find(session, &format!("{lock}/{child}")).await?;
-        if let Some(written) = found.and_then(|found| found.written) {
+        contention.is_untaken = owner.is_some() && found.as_ref().is_some_and(Found::waits);
+        if let Some(written) = found.and_then(Found::held) {
+            // C33: all holders count as the first one does.
+            contention.permits = kind.permits();
             contention.ttl_left = Some(written.ttl);
             contention.holder = Some(written.label);
         }

@@ -15,9 +15,8 @@
 use std::mem;
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
-use lock_core::backend::{Claim, FALLBACK_POLL, Grant, WaiterHandle};
+use lock_core::backend::{Claim, FALLBACK_POLL, Grant, Sight, WaiterHandle};
 use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -27,13 +26,8 @@ use crate::attempt::Ask;
 use crate::claims::Node;
 use crate::places::Place;
 use crate::queue::{Entry, Queue};
-use crate::sessions::Session;
 use crate::standing::Standing;
 use crate::store::Store;
-
-/// A waiter whose turn has come is deleted if it has not written within this span that it holds. With a look of
-/// the waiter behind it, that is within the 3 s that a dead waiter may cost (C28).
-const UNCLAIMED_LASTS: Duration = Duration::from_secs(2);
 
 /// A waiter's turn.
 struct Turn {
@@ -43,8 +37,8 @@ struct Turn {
     before: Option<Before>,
     /// Node of the first claim, when the queue was last read.
     first: Option<String>,
-    /// Node of a claim whose turn has come and that does not hold, and the time since which we see that.
-    unclaimed: Option<(String, Moment)>,
+    /// Node of a claim whose turn has come and that does not hold.
+    untaken: Option<Sight<(String, i32)>>,
     /// The queue as it was read when the claim took its place, until the first look.
     queue: Option<Queue>,
     /// True if the first claim, the only one before ours, has ended or moved since the last look.
@@ -78,32 +72,11 @@ impl Store {
         queue: &Queue,
     ) -> JoinHandle<()> {
         let (claim, session, node) = (claim.clone(), session.clone(), node.clone());
-        let (before, first, unclaimed) = Default::default();
+        let (before, first, untaken) = Default::default();
         let queue = Some(queue.clone());
         let is_next = false;
-        let turn = Turn { claim, session, node, before, first, unclaimed, queue, is_next };
+        let turn = Turn { claim, session, node, before, first, untaken, queue, is_next };
         tokio::spawn(turn.comes(Arc::downgrade(self), waiter.clone()))
-    }
-
-    /// Returns the place of the first claim that waits for permits: those before it hold (C34). A claim of another kind
-    /// has its turn if it is the first of all.
-    async fn first_waiter(
-        &self,
-        session: &Session,
-        lock: &str,
-        front: &[&Entry],
-    ) -> Result<usize, BackendError> {
-        let (mut low, mut high) = (0, front.len());
-        while let Some(entry) = front.get(usize::midpoint(low, high)).filter(|_| low < high)
-            && entry.kind.slots() > 0
-        {
-            let path = format!("{lock}/{}", entry.child);
-            match self.find(session, &path).await?.is_some_and(|found| found.waits()) {
-                true => high = usize::midpoint(low, high),
-                false => low = usize::midpoint(low, high) + 1,
-            }
-        }
-        Ok(low)
     }
 }
 
@@ -235,8 +208,7 @@ impl Turn {
     }
 
     /// Deletes the node of the first waiter, of the claims up to `place`, if its turn has come and it does not hold for
-    /// a while (C28), unless the node was written since. Returns true if the queue has changed; the next look notices
-    /// an error.
+    /// a while (C28), unless the node was written since. Returns true if the queue may have changed.
     async fn overtakes(
         &mut self,
         store: &Store,
@@ -244,24 +216,17 @@ impl Turn {
         queue: &Queue,
         place: usize,
     ) -> Result<bool, BackendError> {
-        let front: Vec<_> = queue.entries().iter().take(queue.front().min(place + 1)).collect();
-        let at = store.first_waiter(&self.session, lock, &front).await?;
-        let Some(entry) = front.get(at) else { return Ok(false) };
-        let path = format!("{lock}/{}", entry.child);
-        let Some(found) = store.find(&self.session, &path).await? else { return Ok(true) };
-        let is_unclaimed = found.waits()
-            && matches!(
-                store.standing(&self.session, lock, queue, (at, entry.kind)).await?,
-                Standing::Fits(_)
-            );
-        let seen = self.unclaimed.take().filter(|(seen, _)| is_unclaimed && *seen == path);
+        let before = self.untaken.take();
+        let Some(untaken) = store.untaken(&self.session, lock, queue, place + 1).await? else {
+            return Ok(false);
+        };
         let now = SystemClock.now();
-        let since = seen.map_or(now, |(_, since)| since);
-        if now.since(since) >= UNCLAIMED_LASTS {
-            let _ = self.session.client().delete(&path, Some(found.stat.version)).await;
+        let sight = Sight::again(before, untaken, now);
+        if now.has_reached(sight.end()) {
+            store.overtake(&self.session, &sight.seen).await;
             return Ok(true);
         }
-        self.unclaimed = is_unclaimed.then_some((path, since));
+        self.untaken = Some(sight);
         Ok(false)
     }
 }

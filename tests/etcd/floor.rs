@@ -12,7 +12,11 @@ use leasehold::{Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
 use tokio::time::sleep;
 
-use crate::support::{client, held, patient, queued, released, served, shown};
+use crate::servers::gauge;
+use crate::support::{
+    a_turn_costs_the_same_whoever_had_the_one_before, client, held, patient, queued, released,
+    served, shown,
+};
 
 const FLOOR: &str = "leasehold/floor";
 
@@ -111,6 +115,13 @@ async fn c22_a_floor_behind_the_clock_is_raised_while_nobody_has_a_claim() {
     assert!(beside < before, "a floor that others hold under stays: {beside}");
     assert_eq!(floor(&server), an_hour_ago);
     released(guard).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_turn_costs_the_same_whoever_had_the_one_before() {
+    let server = EtcdServer::start().await;
+    let count = async || gauge(&server, "etcd_server_proposals_committed_total").await;
+    a_turn_costs_the_same_whoever_had_the_one_before(&server.url(), count).await;
 }
 
 /// A service with many processes starts.

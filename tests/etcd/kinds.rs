@@ -63,8 +63,8 @@ async fn c33_each_kind_takes_as_few_transactions_as_it_can() {
         (shared.clone(), 1),
         (shared, 1),
         (permit.clone(), 1),
-        (permit.clone(), 2),
-        (permit, 2),
+        (permit.clone(), 3),
+        (permit, 3),
     ];
     let mut guards = Vec::new();
     for ((request, expected), client) in cases.into_iter().zip(clients.iter().cycle()) {

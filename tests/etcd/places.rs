@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::backend;
 use crate::support::{
-    LIMIT, SLACK, client, client_of, client_through, fresh_name, held, patient, queued, released,
-    served,
+    LIMIT, SLACK, a_dead_waiter_keeps_tries_out_for_its_bound, client, client_of, client_through,
+    fresh_name, held, patient, queued, released, served,
 };
 
 /// A waiter's place ends if its client looks no more, although the session goes on.
@@ -255,4 +255,48 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     }
     assert!(next.is_held());
     released(next).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let silent = client_through::<EtcdFaults>(&proxy).await;
+    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy).await;
+}
+
+/// C48: each request takes longer than a try, and is answered: the wait goes on, and ends with the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c48_an_endless_wait_outlives_a_slow_server_that_answers() {
+    let server = EtcdServer::start().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let slow = client(&url_at(proxy.addr())).await;
+    let holder = client(&server.url()).await;
+    let guard = held(&holder, "a").await;
+    proxy.set_existing(Mode::Delay(Duration::from_millis(600)));
+    let request = patient("a").wait(Wait::Forever);
+    let waiting = tokio::spawn(async move { slow.acquire(request).await });
+    eventually("it has a place", LIMIT, async || claims(&server, "a").len() == 2).await;
+    // Longer than an endless wait bears a server without an answer.
+    sleep(Duration::from_secs(12)).await;
+    assert!(!waiting.is_finished(), "it has given up: {:?}", waiting.await);
+    proxy.set_existing(Mode::Delay(Duration::ZERO));
+    released(guard).await;
+    released(served(waiting).await).await;
+}
+
+/// C48, C27: many clients that ask for one lock at once are all served, in the time that the server needs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c48_a_crowd_at_one_lock_is_served() {
+    const CROWD: usize = 150;
+    let server = EtcdServer::start().await;
+    let mut clients = Vec::new();
+    for _ in 0..CROWD {
+        clients.push(client(&server.url()).await);
+    }
+    let served = clients.iter().map(async |client| {
+        let guard = client.acquire(patient("a").wait(Wait::Forever)).await.expect("its turn comes");
+        released(guard).await;
+    });
+    join_all(served).await;
 }

@@ -5,6 +5,7 @@ mod clocks;
 mod fences;
 mod places;
 mod pushes;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub(crate) use self::clocks::*;
 pub(crate) use self::fences::*;
 pub(crate) use self::places::*;
 pub(crate) use self::pushes::*;
+pub(crate) use self::turns::*;
 
 /// Request time-out of an [`impatient`] client.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,11 +1,16 @@
 //! Places in the queues of servers that notice silent waiters.
 
+use std::time::{Duration, Instant};
+
+use leasehold::core::backend::WAITER_LIVENESS;
+use leasehold::{LockClient, LockError, LockRequest, Wait};
 use lock_testkit::faults::{Harness, Server};
-use lock_testkit::{Mode, eventually};
+use lock_testkit::{Mode, Proxy, eventually};
+use tokio::time::sleep;
 
 use super::{
-    LIMIT, client_at, client_through, fresh_name, held, patient, queued, released, served,
-    until_waiting,
+    LIMIT, SLACK, client, client_at, client_through, fresh_name, held, patient, queued, released,
+    served, until_waiting,
 };
 
 /// C27: the first of two waiters is silent until its place does not count, and listens again before its turn. It is
@@ -34,4 +39,35 @@ pub(crate) async fn a_silent_waiter_keeps_its_place<H: Harness>(cut: impl Fn(&H:
     released(guard).await;
     released(served(silent).await).await;
     released(served(next).await).await;
+}
+
+/// C28: a waiter that has died, whose connections go through `proxy`, keeps tries from a free lock for its bound, and
+/// is not told to be its holder.
+pub(crate) async fn a_dead_waiter_keeps_tries_out_for_its_bound(
+    url: &str,
+    silent: &LockClient,
+    proxy: &Proxy,
+) {
+    let (holder, other, name) = (client(url).await, client(url).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let waiting = queued(silent, &holder, patient(&name).label("the dead"), &name).await;
+    proxy.set(Mode::BlackHole);
+    released(guard).await;
+    let (start, mut was_untaken) = (Instant::now(), false);
+    let guard = loop {
+        let request = LockRequest::new(&name).wait(Wait::Never);
+        match other.acquire(request).await {
+            Ok(guard) => break guard,
+            Err(LockError::NotAcquired { contention, .. }) => {
+                was_untaken |= contention.is_untaken;
+                assert_eq!(contention.holder, None, "nobody holds it");
+            }
+            Err(error) => panic!("{error}"),
+        }
+        sleep(Duration::from_millis(300)).await;
+    };
+    let took = start.elapsed();
+    assert!(was_untaken && took < WAITER_LIVENESS + SLACK, "{took:?}");
+    waiting.abort();
+    released(guard).await;
 }

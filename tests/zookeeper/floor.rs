@@ -4,10 +4,15 @@ use futures_util::future::join_all;
 use leasehold::core::backend::Attempt;
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock as _, LockClient, LockError};
+use lock_testkit::ZooKeeperServer;
 use zookeeper_client::{Acls, Client, CreateMode};
 
+use crate::faults::figure;
 use crate::servers::one_member;
-use crate::support::{client, fresh_name, held, patient, released, shown};
+use crate::support::{
+    a_turn_costs_the_same_whoever_had_the_one_before, client, fresh_name, held, patient, released,
+    shown,
+};
 
 /// The floor of a root of its own, as an operator reads and writes it.
 struct Floor {
@@ -73,6 +78,13 @@ async fn c22_a_floor_behind_the_clock_is_replaced_while_nobody_has_a_claim() {
     let seen = beside.admin().inspect("held").await.expect("an answer").holder().cloned();
     assert_eq!(seen.and_then(|holder| holder.token), Some(guard.token()), "it keeps its token");
     released(guard).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_turn_costs_the_same_whoever_had_the_one_before() {
+    let server = ZooKeeperServer::start().await;
+    let count = async || figure(&server, "zk_packets_received").await;
+    a_turn_costs_the_same_whoever_had_the_one_before(&server.url(), count).await;
 }
 
 /// A service with many processes starts: each connects and acquires a lock while others replace the floor.

@@ -10,6 +10,7 @@ mod floor;
 mod losses;
 mod members;
 mod moves;
+mod relay;
 mod servers;
 mod sessions;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use leasehold::core::backend::Attempt;
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, ZooKeeperServer, eventually};
@@ -9,8 +10,11 @@ use tokio::time::sleep;
 use zookeeper_client::Client;
 
 use crate::faults::figure;
+use crate::relay::{CHILDREN, MULTI, Relay};
+use crate::servers::one_member;
 use crate::support::{
-    LIMIT, MINUTE, client, held, patient, queued, released, served, turn, until_waiting,
+    LIMIT, MINUTE, a_dead_waiter_keeps_tries_out_for_its_bound, client, held, patient, queued,
+    released, served, turn, until_waiting,
 };
 
 /// Returns the nodes of all claims on the lock `a`, in the order of their names.
@@ -125,4 +129,49 @@ async fn c22_a_reader_that_takes_its_turn_late_has_the_greater_token() {
     let writer = served(next).await;
     assert!(writer.token() > last, "a writer that came before");
     released(writer).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let silent = client(&format!("zookeeper://{}/", proxy.addr())).await;
+    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy).await;
+}
+
+/// C22: an exclusive claim that looked at a free lock, and was created after others, has no token of that time.
+///
+/// ```text
+///   ours    looks: free ········ creates, as held ··························· reads: first ▶ token of a later write
+///   holder          acquires ····················· releases
+///   waiter                  waits ·························· holds, releases
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_claim_that_became_the_first_after_its_creation_has_a_greater_token() {
+    let server = ZooKeeperServer::start().await;
+    let relay = Relay::start(server.addr()).await;
+    let ours = ZooKeeperBackend::connect(&relay.url()).await.expect("a connection");
+    let [holder, waiter] = [client(&server.url()).await, client(&server.url()).await];
+    // While somebody holds a lock, nobody replaces the floor of tokens, which all know after a turn.
+    let kept = held(&holder, "kept").await;
+    turn(&waiter, "another").await;
+    turn(&LockClient::new(ours.clone()), "another").await;
+    relay.hold(MULTI);
+    let claim = LockRequest::new("a").claim().expect("a good claim");
+    let acquiring = tokio::spawn(async move { ours.acquire(&claim, None).await });
+    relay.until_holding().await;
+    let guard = held(&holder, "a").await;
+    let waiting = tokio::spawn(async move { waiter.acquire(patient("a")).await });
+    until_waiting(&holder, "a", 1).await;
+    relay.hold(CHILDREN);
+    until_waiting(&holder, "a", 2).await;
+    released(guard).await;
+    let guard = served(waiting).await;
+    let earlier = guard.token();
+    released(guard).await;
+    relay.hold(&[]);
+    released(kept).await;
+    let later = acquiring.await.expect("no panic").expect("an answer");
+    let Attempt::Granted(grant) = later else { panic!("{later:?}") };
+    assert!(grant.token > earlier, "{} after {earlier}", grant.token);
 }

@@ -5,7 +5,8 @@
 //! module is shared by several backends: the [bounds](self) of the contract that a server must know,
 //! [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
 //! requests, [`Batches`] for requests that are sent together, [`Register`] for stores that compare and swap,
-//! [`LockValue`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] for stores that have a URL.
+//! [`LockValue`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] and [`Servers`] for stores
+//! that have a URL, [`Sight`] for waiters that died in a queue, [`probe()`] for doctors.
 //! [`Prefixed`] puts a prefix before the names of another backend.
 //!
 //! Applications need nothing of this module: they hold a [`LockClient`](crate::LockClient).
@@ -23,10 +24,12 @@ mod lock_value;
 mod next_token;
 mod notifications;
 mod prefixed;
+mod probe;
 mod register;
 mod reply_monitor;
 mod request_error;
 mod servers;
+mod sights;
 mod url_parameters;
 mod waiter;
 mod withdrawals;
@@ -47,10 +50,12 @@ pub use self::lock_value::{ClockReading, Held, HoldRequest, LockValue};
 pub use self::next_token::next_token;
 pub use self::notifications::{NotificationTransport, Notifications};
 pub use self::prefixed::Prefixed;
+pub use self::probe::{PROBE, probe, take_and_give_back};
 pub use self::register::Register;
 pub use self::reply_monitor::{PendingReply, ReplyMonitor};
 pub use self::request_error::RequestError;
 pub use self::servers::Servers;
+pub use self::sights::{Sight, Sights, UNTAKEN_LASTS};
 pub use self::url_parameters::UrlParameters;
 pub use self::waiter::{WaiterEvent, WaiterEvents, WaiterHandle};
 pub use self::withdrawals::Withdrawals;

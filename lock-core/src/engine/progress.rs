@@ -29,6 +29,9 @@ const WARNS_AFTER: Duration = Duration::from_secs(1);
 /// Number of request time-outs without an answer after which an endless wait ends.
 pub(super) const OUTAGE_BORNE: u32 = 5;
 
+/// Most doublings of a try within a wait, so that a connection that swallows requests is noticed.
+const MOST_DOUBLINGS: u32 = 3;
+
 /// Phase of an acquisition, by the last answer or silence of the server.
 ///
 /// | phase | entered by | the next look | an endless wait | a bounded wait, at its end |
@@ -66,6 +69,8 @@ pub(super) struct Progress {
     phase: Phase,
     /// Number of consecutive times that it came to the present state.
     repeats: u32,
+    /// Number of consecutive tries without any answer.
+    silences: u32,
     /// Number of consecutive answers that the hold of another is over, and the lock still busy.
     overdue: u32,
     /// Last known state of the other clients.
@@ -88,6 +93,7 @@ impl Progress {
             started: Instant::now(),
             phase: Phase::Unanswered,
             repeats: 0,
+            silences: 0,
             overdue: 0,
             seen: None,
             has_warned: false,
@@ -140,9 +146,11 @@ impl Progress {
     }
 
     /// Returns the try of a request that was sent at `sent`. It lasts half a request time-out, so that a second try
-    /// has time after a connection swallowed the first.
+    /// has time after a connection swallowed the first. Within a wait, each try after one without an answer lasts
+    /// twice as long: a slow server answers in the end.
     pub(super) fn try_since(&self, sent: Instant) -> Try {
-        let whole = sent + self.request_timeout / 2;
+        let doublings = if self.waits() { self.silences.min(MOST_DOUBLINGS) } else { 0 };
+        let whole = sent + self.request_timeout / 2 * (1 << doublings);
         match self.give_up_at() {
             // After a pause of the process a whole try is still due.
             Some(past) if past <= Instant::now() && self.wait == Wait::Forever => {
@@ -158,6 +166,7 @@ impl Progress {
         self.last_answer = busy.seen.at.map(|at| (busy.asked, at));
         self.may_be_applied |= self.waits();
         self.repeats = if matches!(self.phase, Phase::Busy(_)) { self.repeats + 1 } else { 0 };
+        self.silences = 0;
         let is_overdue = busy.seen.ttl_left.is_some_and(|left| left < FIRST_POLL);
         self.overdue = if is_overdue { self.overdue + 1 } else { 0 };
         (self.phase, self.seen) = (Phase::Busy(busy.answered), Some(busy.seen.clone()));
@@ -190,6 +199,7 @@ impl Progress {
         self.may_be_applied = true;
         let (since, repeats) = self.trouble(of);
         (self.phase, self.repeats, self.seen) = (Phase::Late(since), repeats, None);
+        self.silences = 0;
     }
 
     /// Notes a failure of the server, or of the connection to it.
@@ -201,7 +211,7 @@ impl Progress {
             Phase::Unanswered | Phase::Busy(_) | Phase::Late(_) => None,
         };
         self.phase = Phase::Outage(since, error.told_after(earlier));
-        self.repeats = repeats;
+        (self.repeats, self.silences) = (repeats, 0);
     }
 
     /// Notes that a try ended without an answer.
@@ -209,7 +219,9 @@ impl Progress {
         // C15: this includes a try that our own end cut short.
         self.may_be_applied = true;
         if of.is_whole {
+            let silences = self.silences + 1;
             self.failed(of, BackendError::no_answer(backend, of.end - of.sent));
+            self.silences = silences;
         }
     }
 

@@ -36,6 +36,9 @@ pub struct Contention {
     /// True if the holder is a foreign key without a TTL (C49): somebody has written something else under the lock's
     /// name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,
+    /// True if the turn of the first waiter has come, and the store does not show yet that it holds. Another request of
+    /// this client two seconds later gets the lock if that waiter has died (C28).
+    pub is_untaken: bool,
     /// Number of waiters before us in the queue, not counting the holder.
     pub position: Option<u64>,
     /// Time of this state on the server's clock.
@@ -67,7 +70,10 @@ impl Contention {
 
 impl fmt::Display for Contention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("it is held")?;
+        f.write_str(match self.is_untaken {
+            true => "its next holder has not taken it yet",
+            false => "it is held",
+        })?;
         if self.foreign_without_ttl {
             f.write_str(" by a key without a TTL that is not ours")?;
         }
@@ -103,6 +109,12 @@ mod tests {
         let holder = Label::new("one for up to").ok();
         let contention = Contention { holder, ..Contention::unknown() };
         assert_eq!(contention.to_string(), "it is held by \"one for up to\"");
+    }
+
+    #[test]
+    fn c28_a_waiter_whose_turn_has_come_is_no_holder() {
+        let contention = Contention { is_untaken: true, ..Contention::unknown() };
+        assert_eq!(contention.to_string(), "its next holder has not taken it yet");
     }
 
     #[test]

@@ -13,8 +13,9 @@ use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::Floor;
 use crate::protocol::requests::{self, ClaimKeys};
 use crate::protocol::standing::{Standing, first_slots};
-use crate::protocol::view::{Entered, View, entered, server_time};
+use crate::protocol::view::{View, is_taken, server_time};
 use crate::sessions::session::Session;
+use crate::waiting::overtaking::{due, front};
 use crate::waiting::waiters::{LastLook, Place};
 use crate::wire::answer::Answer;
 use crate::wire::error::{overtaken, says_lease_gone};
@@ -78,28 +79,38 @@ impl EtcdBackend {
         this.session.last_for(this.claim.ttl.as_duration()).await?;
         let mut is_there = false;
         for _ in 0..ENTRIES {
-            let view = match self.ask_to_enter(this, waiter.is_some()).await? {
-                Entered::Taken(revision) => {
-                    let grant = self.taken(this, revision, first_slots(kind))?;
-                    return Ok(Attempt::Granted(grant));
-                }
-                Entered::Seen(view) => self.seen_whole(this, *view).await?,
-            };
+            let entered = self.ask_to_enter(this, waiter.is_some()).await?;
+            if is_taken(kind, &entered)? {
+                let grant = self.taken(this, entered.revision, first_slots(kind))?;
+                return Ok(Attempt::Granted(grant));
+            }
+            // A claim without a place takes slots only if it sees all claims.
+            let mut view = self.look(this, waiter.map(|_| entered.revision)).await?;
             is_there = view.own.is_some();
+            // A claim that had its place earlier: many may have come after it.
+            if let Some(own) = view.own.as_ref().filter(|_| view.ahead.is_none())
+                && view.standing == Waits
+            {
+                view = self.look(this, Some(own.revision)).await?;
+            }
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
                 (Holds, _) => return self.found_held(this, &view).await,
-                (Fits(slots), _) => {
+                (Fits(slots), _) if waiter.is_none() || is_there => {
                     // If somebody else came in between, the claim enters again.
                     if let Some(attempt) = self.take_slots(this, &view, slots).await? {
                         return Ok(attempt);
                     }
                 }
-                (Waits, Some(waiter)) if view.own.is_some() => {
+                (Waits, Some(waiter)) if is_there => {
                     return self.begin_to_wait(this, waiter, view);
                 }
-                (Waits, Some(_)) => break,
-                (Waits, None) => return Ok(self.busy(this, &view).await),
+                (Fits(_) | Waits, Some(_)) => break,
+                (_, None) => {
+                    if !self.overtakes(this, &view).await? {
+                        return Ok(self.busy(this, &view).await);
+                    }
+                }
             }
         }
         if !is_there {
@@ -109,14 +120,14 @@ impl EtcdBackend {
         Err(overtaken("the lock, or the place in its queue, was not taken"))
     }
 
-    async fn ask_to_enter(&self, this: &Try<'_>, waits: bool) -> Result<Entered, BackendError> {
+    async fn ask_to_enter(&self, this: &Try<'_>, waits: bool) -> Result<Answer, BackendError> {
         let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
         let enter = || requests::enter(&this.keys, this.claim, this.session.id(), waits);
         let guarded = || self.floors.guard(this.floor, enter());
         let answer = self.server.write_together(&this.keys.range, guarded).await;
         self.claims.answered(&asked, &answer);
         let answer = self.written_on([&this.session], answer).await?;
-        entered(this.claim, self.floors.guarded(&answer)?)
+        self.floors.guarded(&answer)
     }
 
     /// Returns the answer to a transaction that puts a key on one of the sessions.
@@ -132,23 +143,9 @@ impl EtcdBackend {
         answer
     }
 
-    /// Reads all claims before a claim that had its place earlier: many may have come after it.
-    async fn seen_whole(&self, this: &Try<'_>, view: View) -> Result<View, BackendError> {
-        match &view.own {
-            Some(own) if view.ahead.is_none() && view.standing == Standing::Waits => {
-                self.look(this, own.revision).await
-            }
-            _ => Ok(view),
-        }
-    }
-
-    async fn look(&self, this: &Try<'_>, revision: i64) -> Result<View, BackendError> {
-        let kind = this.claim.kind;
-        View::of(
-            kind,
-            this.claim.owner,
-            self.server.txn(requests::look(&this.keys, kind, revision)).await?,
-        )
+    async fn look(&self, this: &Try<'_>, made: Option<i64>) -> Result<View, BackendError> {
+        let Claim { kind, owner, .. } = *this.claim;
+        View::read(&self.server, &this.keys, (kind, owner), made).await
     }
 
     /// Notes that this attempt took the lock, by a claim that was made in this revision.
@@ -159,7 +156,7 @@ impl EtcdBackend {
         slots: Slots,
     ) -> Result<Grant, BackendError> {
         self.waiters.forget(this.claim.owner);
-        self.claims.granted(this.claim.owner, &this.keys.own, revision);
+        self.claims.holds(this.claim.owner, &this.keys.own, revision, false);
         let token = self.floors.token(revision)?;
         Ok(Grant::new(token, this.session.left(this.asked)).with_slots(slots))
     }
@@ -185,13 +182,28 @@ impl EtcdBackend {
         Ok(Some(Attempt::Granted(self.taken(this, revision, slots.clone())?)))
     }
 
+    /// Deletes the front of the queue if nobody has claimed it since an earlier try saw it (C28). Returns true if the
+    /// next entry may find the lock free.
+    async fn overtakes(&self, this: &Try<'_>, view: &View) -> Result<bool, BackendError> {
+        let due = match view.may_be_dead() {
+            true => due(&front(&self.server, &this.keys, view.revision + 1).await?),
+            false => Vec::new(),
+        };
+        let seen = Some(&due).filter(|due| !due.is_empty());
+        if !self.sights.are_dead(&this.claim.name, seen, SystemClock.now()) {
+            return Ok(false);
+        }
+        // The waiters behind the front may be alive.
+        Ok(self.server.txn(requests::overtake(due.iter())).await?.succeeded)
+    }
+
     /// Returns "busy" for an attempt without a place in the queue.
     async fn busy(&self, this: &Try<'_>, view: &View) -> Attempt {
         if view.own.is_none() {
             self.claims.absent(this.claim.owner);
         }
         let mut contention = view.contention();
-        if let Some(holder) = &view.first {
+        if let Some(holder) = view.first.as_ref().filter(|first| first.is_claimed()) {
             contention.ttl_left = self.left(holder.lease).await;
         }
         Attempt::Busy(contention)
@@ -249,7 +261,7 @@ impl EtcdBackend {
         waiter: &WaiterHandle,
         is_watching: bool,
     ) -> Result<Option<Attempt>, BackendError> {
-        let view = self.look(this, place.revision).await?;
+        let view = self.look(this, Some(place.revision)).await?;
         let is_there = view.own.as_ref().is_some_and(|own| own.revision == place.revision);
         match &view.standing {
             Standing::Fits(slots) if is_there => self.take_slots(this, &view, slots).await,
@@ -280,7 +292,7 @@ impl EtcdBackend {
         if !self.settle(owner, own, own.is_claimed(), &session).await? {
             return Err(ended());
         }
-        self.claims.granted(owner, key, own.revision);
+        self.claims.holds(owner, key, own.revision, false);
         let grant = Grant::new(self.floors.token(own.revision)?, session.left(this.asked));
         Ok(Attempt::Granted(grant.with_slots(own.slots().clone())))
     }

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures_util::future::try_join_all;
 use lock_core::backend::{
     Attempt, Claim, Extension, LossWatch, RecordsRuns, Release, Renewal, Reservation, Reserved,
-    ReservesTokens, WaiterHandle,
+    ReservesTokens, Sights, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Kinds, Lease, LockAdmin, LockError, LockName,
@@ -17,6 +17,7 @@ use lock_core::{
 
 use crate::fence::EtcdFence;
 use crate::layout::keys::Root;
+use crate::layout::stored_claim::StoredClaim;
 use crate::operations::keeper::Keeper;
 use crate::options::{EtcdOptions, Target};
 use crate::protocol::floor::Floors;
@@ -45,6 +46,8 @@ pub struct EtcdBackend {
     pub(crate) marks: Arc<Marks>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) watches: Arc<Watches>,
+    /// Fronts that tries saw unclaimed.
+    pub(crate) sights: Arc<Sights<Vec<StoredClaim>>>,
 }
 
 impl EtcdBackend {
@@ -59,14 +62,7 @@ impl EtcdBackend {
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(url: &str) -> Result<Self, LockError> {
-        Self::with_options(EtcdOptions::new(url)).await
-    }
-
-    pub(crate) async fn with_options(options: EtcdOptions) -> Result<Self, LockError> {
-        let backend = Self::new(options.target()?);
-        let answer = backend.server.first_answer(&backend.root.all_claims()).await;
-        answer.map_err(|source| LockError::Backend { operation: "connect", name: None, source })?;
-        Ok(backend)
+        EtcdOptions::new(url).connect().await
     }
 
     /// Connects when it is first needed.
@@ -80,6 +76,7 @@ impl EtcdBackend {
             waiters,
             floors: Arc::new(Floors::new(server.clone(), &target.root)),
             marks: Arc::default(),
+            sights: Arc::default(),
             root: target.root,
             server,
             claims,

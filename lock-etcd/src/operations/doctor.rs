@@ -6,11 +6,11 @@ use etcd_client::{
     AlarmAction, AlarmType, Client, GetOptions, SortOrder, SortTarget, StatusResponse,
 };
 use futures_util::future::join_all;
-use lock_core::{BackendError, FencingToken, Finding, LockRequest, OwnerId};
+use lock_core::backend::probe;
+use lock_core::{BackendError, FencingToken, Finding};
 use tokio::time::timeout;
 
 use crate::operations::backend::EtcdBackend;
-use crate::wire::error::BACKEND;
 use crate::wire::server::Server;
 
 /// Longest time for one member to report its state.
@@ -25,9 +25,6 @@ const NEAR_QUOTA: i64 = 1_700_000_000;
 
 /// Seconds of a lease that count as short: with an election time-out of 2 s no lease can be shorter.
 const SHORT: i64 = 3;
-
-/// TTL of the doctor's lock.
-const PROBE_TTL: Duration = Duration::from_secs(10);
 
 /// Checks each named member, and their agreement (C31).
 pub(crate) async fn examine(cluster: &EtcdBackend) -> Result<Vec<Finding>, BackendError> {
@@ -46,7 +43,9 @@ pub(crate) async fn examine(cluster: &EtcdBackend) -> Result<Vec<Finding>, Backe
     findings.push(space(&reached));
     findings.push(size(server).await);
     findings.push(alarms(server).await);
-    findings.push(rights(cluster).await);
+    let start = cluster.root.as_str();
+    let remedy = format!("grant the user readwrite on all keys that start with {start}/");
+    findings.push(probe(cluster, "", &remedy).await);
     findings.push(tokens(cluster).await);
     findings.push(shortest_lease(cluster).await);
     Ok(findings)
@@ -88,32 +87,6 @@ async fn alarms(server: &Server) -> Finding {
         ),
         Err(error) => refused(CHECK, error, "look with `etcdctl alarm list`"),
     }
-}
-
-/// Acquires, releases and withdraws the doctor's own lock, so that each right of a client is tried.
-async fn rights(cluster: &EtcdBackend) -> Finding {
-    const CHECK: &str = "rights";
-    match try_a_lock(cluster).await {
-        Ok(()) => Finding::good(CHECK, "a lock was acquired, released and withdrawn"),
-        Err(error) => Finding::risk(
-            CHECK,
-            format!("no lock can be acquired: {error}"),
-            format!(
-                "grant the user readwrite on all keys that start with {}/",
-                cluster.root.as_str()
-            ),
-        ),
-    }
-}
-
-async fn try_a_lock(cluster: &EtcdBackend) -> Result<(), BackendError> {
-    let name = format!("leasehold-doctor-{}", OwnerId::random().expose());
-    let claim = LockRequest::new(&name).ttl(PROBE_TTL).claim();
-    let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
-    let attempted = cluster.attempt(&claim, None).await;
-    // Withdraws the claim even if the outcome of the attempt is unknown.
-    cluster.withdraw_one(&claim.name, claim.owner).await?;
-    attempted.map(drop)
 }
 
 /// Compares the cluster's present tokens with those that its fences have seen.

@@ -17,7 +17,7 @@ use crate::protocol::requests;
 use crate::protocol::view::entries;
 use crate::sessions::claimed::Expired;
 use crate::sessions::claims::Claims;
-use crate::sessions::key_lease::{KeyLease, Stage};
+use crate::sessions::key_lease::Stage;
 use crate::sessions::session::Session;
 use crate::waiting::waiters::Waiters;
 use crate::wire::server::Server;
@@ -32,7 +32,7 @@ const RENEW_AGAIN: Duration = Duration::from_millis(500);
 /// within the second after which a waiter looks itself.
 const POLL_EVERY: Duration = Duration::from_millis(800);
 
-/// Longest time of one renewal of a session. Another one is sent meanwhile.
+/// Longest time of a job, such as the renewal of a session. Another one is sent meanwhile.
 const RENEW_LIMIT: Duration = Duration::from_secs(2);
 
 /// Longest time of the deletion of an ended claim. Then it is sent again.
@@ -116,11 +116,14 @@ impl Shared {
             jobs.extend(self.jobs(&mut attended, now));
             if now.since(polled) >= POLL_EVERY - LOOK_EVERY / 2 {
                 polled = now;
-                jobs.push(poll(self.waiters.clone()).boxed());
+                // So no waiter must look itself.
+                let waiters = self.waiters.clone();
+                jobs.push(job(async move { waiters.look().await }));
             }
             if now.since(came_home) >= COME_HOME_EVERY {
                 came_home = now;
-                jobs.push(come_home(self.server.clone()).boxed());
+                let server = self.server.clone();
+                jobs.push(job(async move { server.come_home().await }));
             }
             let look = sleep(LOOK_EVERY);
             tokio::pin!(look);
@@ -154,13 +157,20 @@ impl Shared {
             jobs.extend(self.attend(session, last, now));
         }
         let unsettled = self.claims.take_unsettled(&[Stage::Left]).into_iter();
-        jobs.extend(unsettled.map(|lease| end_lease(self.server.clone(), lease).boxed()));
+        let server = &self.server;
+        jobs.extend(unsettled.map(|lease| {
+            let server = server.clone();
+            job(async move { lease.end(&server).await })
+        }));
         let is_idle = |last: &Attended| now.since(last.used) > IDLE_LIMIT;
         // Finding the used sessions costs a look at each claim.
         if attended.values().any(is_idle) || self.claims.has_unrenewed() {
             let idle = |session: &Session| attended.get(&session.id()).is_some_and(is_idle);
             let idle = self.claims.take_unused(idle).into_iter();
-            jobs.extend(idle.map(|session| self.clone().end_idle(session).boxed()));
+            jobs.extend(idle.map(|session| {
+                let this = self.clone();
+                job(async move { this.end_session(session).await })
+            }));
         }
         jobs
     }
@@ -183,7 +193,7 @@ impl Shared {
         let is_due = session.left(now) <= session.ttl() / 3 * 2;
         if is_due && now.since(last.renewed) >= RENEW_AGAIN {
             last.renewed = now;
-            jobs.push(renew(session).boxed());
+            jobs.push(job(async move { session.keep_alive().await }));
         }
         jobs
     }
@@ -234,10 +244,6 @@ impl Shared {
         sessions.into_iter().chain(leases).collect()
     }
 
-    async fn end_idle(self: Arc<Self>, session: Arc<Session>) {
-        let _ = timeout(RENEW_LIMIT, self.end_session(session)).await;
-    }
-
     /// Ends a session that was removed. After a failure it is tried again.
     async fn end_session(&self, session: Arc<Session>) -> Result<(), BackendError> {
         let ended = session.revoke().await;
@@ -248,22 +254,9 @@ impl Shared {
     }
 }
 
-/// Looks at all places of the client in queues, so that no waiter must look itself.
-async fn poll(waiters: Arc<Waiters>) {
-    let _ = timeout(RENEW_LIMIT, waiters.look()).await;
-}
-
-async fn come_home(server: Arc<Server>) {
-    let _ = timeout(RENEW_LIMIT, server.come_home()).await;
-}
-
-/// Ends a lease that its key has left, or never had. After a failure the next look tries again.
-async fn end_lease(server: Arc<Server>, lease: KeyLease) {
-    let _ = timeout(RENEW_LIMIT, lease.end(&server)).await;
-}
-
-async fn renew(session: Arc<Session>) {
-    let _ = timeout(RENEW_LIMIT, session.keep_alive()).await;
+/// Bounds a job. After a failure the next look tries again.
+fn job<T: 'static>(job: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, ()> {
+    timeout(RENEW_LIMIT, job).map(drop).boxed()
 }
 
 impl Attended {

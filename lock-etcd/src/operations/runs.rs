@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use etcd_client::{Client, DeleteOptions, GetOptions, KeyValue, Txn};
+use etcd_client::{Client, DeleteOptions, DeleteResponse, GetOptions, KeyValue, Txn};
 use lock_core::backend::{Record, Recording, RecordsRuns, Release};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
 
@@ -102,7 +102,7 @@ impl RecordsRuns for EtcdBackend {
         let key = self.root.run(name, occurrence);
         let options = Some(DeleteOptions::new().with_prev_key());
         let delete = |mut client: Client| async move { client.delete(key, options).await };
-        let deleted = self.server.on_store(delete).await?;
+        let deleted = self.server.on_store(DeleteResponse::header, delete).await?;
         self.end_lease_of(deleted.prev_kvs().first()).await;
         Ok(deleted.deleted() > 0)
     }

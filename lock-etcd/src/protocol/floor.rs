@@ -18,6 +18,7 @@
 //! key is missing, or was written in another cluster (a backup was restored), a client writes a later floor.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use etcd_client::{Compare, CompareOp, GetOptions, KeyValue, Txn, TxnOp, TxnOpResponse};
@@ -52,6 +53,8 @@ pub(crate) struct Floors {
     claims: String,
     /// Empty until the floor is read.
     current: Mutex<Arc<OnceCell<Floor>>>,
+    /// True once it was read for a claim.
+    was_read: AtomicBool,
     /// All floors that were read, in their order.
     seen: Mutex<Vec<Floor>>,
 }
@@ -68,16 +71,19 @@ pub(crate) struct Floor {
 
 impl Floors {
     pub(crate) fn new(server: Arc<Server>, root: &Root) -> Self {
-        let (current, seen) = Default::default();
-        Self { server, key: root.floor(), claims: root.all_claims(), current, seen }
+        let (current, was_read, seen) = Default::default();
+        Self { server, key: root.floor(), claims: root.all_claims(), current, was_read, seen }
     }
 
-    /// Returns the floor; reads it at the first call, and raises it then if it is behind the clock.
+    /// Returns the floor; reads it at the first call, and raises it then if it is behind the clock. A later call reads
+    /// it again if it has changed.
     pub(crate) async fn get(&self) -> Result<Floor, BackendError> {
         let current = self.current.lock().clone();
         let read = || async {
-            let floor = Box::pin(self.read(true)).await?;
+            // Clients that take turns do not raise it for each other.
+            let floor = Box::pin(self.read(!self.was_read.load(Ordering::Acquire))).await?;
             self.note(floor)?;
+            self.was_read.store(true, Ordering::Release);
             Ok(floor)
         };
         current.get_or_try_init(read).await.copied()
@@ -254,10 +260,10 @@ fn not_written() -> BackendError {
     overtaken("the floor of tokens was not written")
 }
 
-/// Returns the time in microseconds.
+/// Returns the time in microseconds, at most the year 2112: no clock uses up the tokens.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    now.as_micros().try_into().unwrap_or(u64::MAX)
+    now.as_micros().try_into().unwrap_or(u64::MAX).min(1 << 52)
 }
 
 #[cfg(test)]

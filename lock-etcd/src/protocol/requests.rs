@@ -31,13 +31,12 @@ impl ClaimKeys {
 }
 
 /// Takes the lock on a lease if nobody has a claim on it. A shared claim also takes it if all claims are shared.
-/// Otherwise, if the claim waits and has no place yet, it takes a place in the queue on the same lease, and looks. A
-/// withdrawn claim gets neither (C19).
+/// Otherwise, if the claim waits and has no place yet, it takes a place in the queue on the same lease. A withdrawn
+/// claim gets neither (C19). Looking is a separate read, since nothing else is written while the server reads a long queue.
 pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) -> Txn {
     let (kind, is_wanted) = (claim.kind, is_wanted(keys));
     let absent = Compare::create_revision(&*keys.own, CompareOp::Equal, 0);
-    let mut otherwise = view(keys, kind, None);
-    otherwise.push(TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only())));
+    let mark = TxnOp::get(&*keys.withdrawn, Some(GetOptions::new().with_count_only()));
     let take = take(keys, claim, lease);
     let mut enqueue = waits.then(|| {
         let queue = Txn::new().when([absent.clone(), is_wanted.clone()]).and_then([put(
@@ -56,7 +55,7 @@ pub(crate) fn enter(keys: &ClaimKeys, claim: &Claim, lease: i64, waits: bool) ->
             .or_else(enqueue.into_iter().collect::<Vec<_>>());
         enqueue = Some(TxnOp::txn(beside));
     }
-    otherwise.splice(0..0, enqueue);
+    let otherwise = enqueue.into_iter().chain([mark]).collect::<Vec<_>>();
     Txn::new().when(is_free(keys)).and_then([take]).or_else(otherwise)
 }
 
@@ -103,13 +102,10 @@ fn is_wanted(keys: &ClaimKeys) -> Compare {
 }
 
 /// Looks at the place of a claim, and at all before it: the server reads the whole queue.
-pub(crate) fn look(keys: &ClaimKeys, kind: Kind, revision: i64) -> Txn {
-    Txn::new().and_then(view(keys, kind, Some(revision)))
-}
-
-/// Reads the own key, the holder's, and the claims up to our own, at most as many as [`read_before`]. A place that
-/// was taken in the same transaction is the latest of all.
-fn view(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Vec<TxnOp> {
+///
+/// Reads the own key, the holder's, and the claims up to our own, at most as many as [`read_before`]. Claims that were
+/// made after the revision `made` are left out.
+pub(crate) fn look(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Txn {
     let before = GetOptions::new().with_prefix().with_limit(read_before(kind));
     let mut before = match kind {
         // Claims of other kinds come first.
@@ -121,11 +117,11 @@ fn view(keys: &ClaimKeys, kind: Kind, made: Option<i64>) -> Vec<TxnOp> {
     if let Some(made) = made {
         before = before.with_max_create_revision(made);
     }
-    vec![
+    Txn::new().and_then([
         TxnOp::get(&*keys.own, None),
         TxnOp::get(&*keys.range, Some(first())),
         TxnOp::get(&*keys.range, Some(before)),
-    ]
+    ])
 }
 
 /// Returns the options to read the first claim: the holder's.

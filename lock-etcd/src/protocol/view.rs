@@ -3,23 +3,17 @@
 use std::time::Duration;
 
 use etcd_client::{GetResponse, KeyValue, TxnOpResponse};
-use lock_core::backend::{Claim, ServerTime};
+use lock_core::backend::ServerTime;
 use lock_core::{BackendError, Contention, Kind, Label, OwnerId};
 
 use crate::layout::stored_claim::StoredClaim;
+use crate::protocol::requests::{self, ClaimKeys};
 use crate::protocol::standing::{Ahead, Before, Standing};
 use crate::wire::answer::Answer;
-use crate::wire::error::{unreadable, withdrawn};
+use crate::wire::error::{BACKEND, unreadable};
+use crate::wire::server::Server;
 
 const WHAT: &str = "what a claim sees";
-
-/// Outcome of entering.
-pub(crate) enum Entered {
-    /// The claim was put in this revision, as the only claim: it holds.
-    Taken(i64),
-    /// Others have claims.
-    Seen(Box<View>),
-}
 
 /// A claim's view of its lock.
 pub(crate) struct View {
@@ -46,7 +40,8 @@ impl View {
     pub(crate) fn contention(&self) -> Contention {
         let mut contention = Contention::unknown();
         contention.at = Some(self.at());
-        if let Some(first) = &self.first {
+        contention.is_untaken = self.first.as_ref().is_some_and(|first| !first.is_claimed());
+        if let Some(first) = self.first.as_ref().filter(|first| first.is_claimed()) {
             // C49: claims of our clients have a lease.
             contention.foreign_without_ttl = first.lease == 0;
             contention.holder = Some(first.value.label.clone());
@@ -57,8 +52,21 @@ impl View {
         contention
     }
 
-    /// Reads the answer to [`look`](crate::protocol::requests::look) for the claim of `owner`.
-    pub(crate) fn of(kind: Kind, owner: OwnerId, mut answer: Answer) -> Result<Self, BackendError> {
+    /// Returns true if a waiter whose turn has come may be dead. Behind an exclusive or shared hold, which was claimed,
+    /// no other waits for such a waiter alone.
+    pub(crate) fn may_be_dead(&self) -> bool {
+        let is_dead = |first: &StoredClaim| !first.is_claimed() || first.kind().slots() > 0;
+        self.first.as_ref().is_some_and(is_dead)
+    }
+
+    /// [Looks](requests::look) at the lock for the claim of `owner`.
+    pub(crate) async fn read(
+        server: &Server,
+        keys: &ClaimKeys,
+        (kind, owner): (Kind, OwnerId),
+        made: Option<i64>,
+    ) -> Result<Self, BackendError> {
+        let mut answer = server.txn(requests::look(keys, kind, made)).await?;
         let mut next = || match answer.parts.pop() {
             Some(TxnOpResponse::Get(answer)) => Ok(answer),
             _ => Err(unreadable(WHAT)),
@@ -77,16 +85,14 @@ impl View {
     }
 }
 
-/// Reads the answer to [`enter`](crate::protocol::requests::enter). A withdrawn claim is an error.
-pub(crate) fn entered(claim: &Claim, mut answer: Answer) -> Result<Entered, BackendError> {
-    if answer.succeeded {
-        return Ok(Entered::Taken(answer.revision));
-    }
-    match answer.parts.pop() {
-        Some(TxnOpResponse::Get(mark)) if mark.count() > 0 => Err(withdrawn()),
-        Some(TxnOpResponse::Get(_)) => {
-            View::of(claim.kind, claim.owner, answer).map(Box::new).map(Entered::Seen)
-        }
+/// Returns true if [`enter`](crate::protocol::requests::enter) put the claim as the only one, or as a shared one beside
+/// others: it holds. A withdrawn claim is an error.
+pub(crate) fn is_taken(kind: Kind, answer: &Answer) -> Result<bool, BackendError> {
+    match &answer.parts[..] {
+        _ if answer.succeeded => Ok(true),
+        [.., TxnOpResponse::Get(mark)] if mark.count() > 0 => Err(BackendError::withdrawn(BACKEND)),
+        [TxnOpResponse::Txn(beside), _] if kind == Kind::Shared => Ok(beside.succeeded()),
+        [.., TxnOpResponse::Get(_)] => Ok(false),
         _ => Err(unreadable(WHAT)),
     }
 }

@@ -162,18 +162,15 @@ impl Claims {
         Some(on.left(SystemClock.now()))
     }
 
-    /// Notes that the claim with this key holds the lock from now on. Returns false if the claim is over, and begun
-    /// anew with another key.
-    pub(crate) fn granted(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
-        self.holds(owner, key, revision, false)
-    }
-
-    /// Notes a hold that came from its place: the claims before it are gone, and its value does not say so yet.
-    pub(crate) fn came_first(&self, owner: OwnerId, key: &Arc<str>, revision: i64) -> bool {
-        self.holds(owner, key, revision, true)
-    }
-
-    fn holds(&self, owner: OwnerId, key: &Arc<str>, revision: i64, is_unclaimed: bool) -> bool {
+    /// Notes that the claim with this key holds the lock from now on. The value of an unclaimed hold, which came from
+    /// its place, does not say so yet. Returns false if the claim is over, and begun anew with another key.
+    pub(crate) fn holds(
+        &self,
+        owner: OwnerId,
+        key: &Arc<str>,
+        revision: i64,
+        is_unclaimed: bool,
+    ) -> bool {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
         let Some(claimed) = claimed else { return false };

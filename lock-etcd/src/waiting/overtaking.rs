@@ -6,16 +6,11 @@
 //! one. The time in the value distinguishes them: a holder writes it with its first renewal
 //! ([`claimed`](crate::layout::value::claimed)):
 //!
-//! ```text
-//!   the one before it is gone                           it is claimed, or nobody believes in it any more
-//!     ├──── believed in for at most UNCLAIMED_LASTS, by its client's clock ────┤
-//!        ├──── seen unclaimed for OVERTAKEN_AFTER, by the clock of one behind it ────┤ it is deleted
-//! ```
-//!
-//! - The belief counts from a look that saw another claim before it, and so from before its turn. The bound counts
-//!   from a look that saw that its turn had come. So the belief is over before the deletion, for any clocks whose
-//!   rates are similar (S3).
+//! - The belief in it lasts for [`UNCLAIMED_LASTS`] and counts from a look that saw another claim before it, and so
+//!   from before its turn. The [sight](lock_core::backend::Sight) of others counts from a look that saw that its turn had
+//!   come. So the belief is over before the deletion, for any clocks whose rates are similar (S3).
 //! - The deletion compares that nobody has written to the deleted keys: a hold that is claimed in time stays.
+//! - A try has no place. It remembers a front that nobody has claimed, and a later try of the same client deletes it.
 //! - A waiter that sees such a front rewrites its own place once, unchanged: this shows that it is alive. The
 //!   deletion removes the dead claims at the front, up to the first one that has shown this. So five dead waiters
 //!   cost one bound, and the order stays.
@@ -25,47 +20,23 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use lock_core::backend::Admission;
-use lock_core::{BackendError, Clock, Kind, Moment, SystemClock};
+use lock_core::backend::{Admission, Sight};
+use lock_core::{BackendError, Clock, Kind, SystemClock};
 use tokio::time::{sleep, timeout};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::protocol::requests::{self, FRONT};
+use crate::protocol::requests::{self, ClaimKeys, FRONT};
 use crate::waiting::waiters::Turn;
+use crate::wire::server::Server;
 
 /// Time for which an unclaimed hold from a place is believed, since the last look that saw another claim before it.
 pub(crate) const UNCLAIMED_LASTS: Duration = Duration::from_millis(1800);
 
-/// Time for which a front is seen unclaimed before it is overtaken. With the earlier look of up to 0.8 s, it is less
-/// than [`WAITER_LIVENESS`](lock_core::backend::WAITER_LIVENESS). The rates of clocks differ by far less than the
-/// rest.
-const OVERTAKEN_AFTER: Duration = Duration::from_millis(1900);
-
 /// Interval of looks at a doubtful front.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Pause between two looks after which the bound begins anew.
-const PAUSE: Duration = Duration::from_millis(1500);
-
 /// Interval at which a waiter looks at the front if it does not know all claims before it.
 const LOOK_FROM_AFAR: Duration = Duration::from_secs(10);
-
-/// A seen front.
-struct Sight {
-    due: Vec<StoredClaim>,
-    since: Moment,
-    last: Moment,
-}
-
-impl Sight {
-    /// Notes a front that is seen at `now`. `before` is the earlier sight of the same front, if any.
-    fn again(before: Option<Self>, due: Vec<StoredClaim>, now: Moment) -> Self {
-        // Live waiters may have been kept from claiming it, as we were from looking.
-        let before = before.filter(|before| now.since(before.last) < PAUSE);
-        let since = before.map_or(now, |before| before.since);
-        Self { due, since, last: now }
-    }
-}
 
 impl Turn {
     /// Overtakes the dead claims before the place, for as long as it waits.
@@ -81,18 +52,18 @@ impl Turn {
 
     /// Looks at the front until it changes, or has been unclaimed for so long that it is overtaken.
     async fn look_at_front(&self) -> Result<(), BackendError> {
-        let mut sight: Option<Sight> = None;
+        let mut sight: Option<Sight<Vec<StoredClaim>>> = None;
         loop {
             let front = self.front().await?;
             let (now, due) = (SystemClock.now(), due(&front));
-            if due.is_empty() || sight.as_ref().is_some_and(|sight| sight.due != due) {
+            if due.is_empty() || sight.as_ref().is_some_and(|sight| sight.seen != due) {
                 return Ok(());
             }
             let is_first = sight.is_none();
             let seen = Sight::again(sight, due, now);
-            let end = seen.since.after(OVERTAKEN_AFTER);
+            let end = seen.end();
             if now.has_reached(end) {
-                let deleted = requests::overtake(silent(&front, &seen.due));
+                let deleted = requests::overtake(silent(&front, &seen.seen));
                 return self.server.txn(deleted).await.map(drop);
             }
             // Most holds are over by the second look, and need no write.
@@ -107,9 +78,7 @@ impl Turn {
     /// Returns the first claims, up to [`FRONT`] before the own one. Known claims before the own one that are gone
     /// are removed.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
-        let (range, options) = requests::front(&self.place.keys, self.place.revision);
-        let found = self.server.get(range, options).await?;
-        let front: Vec<_> = found.kvs().iter().map(StoredClaim::of).collect();
+        let front = front(&self.server, &self.place.keys, self.place.revision).await?;
         if front.len() < FRONT {
             let mut ahead = self.place.ahead();
             ahead.keys.retain(|key| front.iter().any(|claim| claim.key == *key));
@@ -126,8 +95,19 @@ impl Turn {
     }
 }
 
+/// Reads the first claims, up to [`FRONT`] before a place that was made in this revision.
+pub(crate) async fn front(
+    server: &Server,
+    keys: &ClaimKeys,
+    revision: i64,
+) -> Result<Vec<StoredClaim>, BackendError> {
+    let (range, options) = requests::front(keys, revision);
+    let found = server.get(range, options).await?;
+    Ok(found.kvs().iter().map(StoredClaim::of).collect())
+}
+
 /// Returns the claims of a front that hold, or could hold, and are not claimed.
-fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
+pub(crate) fn due(front: &[StoredClaim]) -> Vec<StoredClaim> {
     let mut due = Vec::new();
     for (number, claim) in front.iter().enumerate().filter(|(_, claim)| !claim.is_claimed()) {
         let before = front[..number].iter().map(|claim| (claim.kind(), claim.slots()));
@@ -158,6 +138,7 @@ fn silent<'a>(
 mod tests {
     use std::time::SystemTime;
 
+    use lock_core::backend::UNTAKEN_LASTS;
     use lock_core::{OwnerId, Permits, Slots};
 
     use super::*;
@@ -204,13 +185,8 @@ mod tests {
     }
 
     #[test]
-    fn c28_a_pause_between_two_looks_begins_the_bound_anew() {
-        let (began, second) = (SystemClock.now(), Duration::from_secs(1));
-        let first = Sight::again(None, Vec::new(), began);
-        let next = Sight::again(Some(first), Vec::new(), began.after(second));
-        assert_eq!(next.since, began);
-        let resumed = began.after(second * 4);
-        assert_eq!(Sight::again(Some(next), Vec::new(), resumed).since, resumed);
+    fn s3_the_belief_in_a_hold_is_over_before_others_delete_it() {
+        assert!(UNCLAIMED_LASTS < UNTAKEN_LASTS);
     }
 
     #[test]

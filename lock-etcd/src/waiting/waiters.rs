@@ -286,7 +286,7 @@ impl Turn {
                 let Place { owner, keys, revision, .. } = &*self.place;
                 let grant = self.place.grant();
                 let is_granted =
-                    grant.is_some() && self.claims.came_first(*owner, &keys.own, *revision);
+                    grant.is_some() && self.claims.holds(*owner, &keys.own, *revision, true);
                 return Ok(grant.filter(|_| is_granted));
             }
         }
@@ -304,11 +304,7 @@ impl Turn {
         let mut watched = [self.watch(keys.own.as_bytes()), before];
         join_all(watched.iter_mut().map(Watch::opened)).await;
         // Reads the events before the watches were open.
-        let view = View::of(
-            *kind,
-            *owner,
-            self.server.txn(requests::look(keys, *kind, *revision)).await?,
-        )?;
+        let view = View::read(&self.server, keys, (*kind, *owner), Some(*revision)).await?;
         let now_nearest = view.ahead.and_then(|ahead| ahead.keys.first().cloned());
         if view.standing == Standing::Waits && view.own.is_some() && now_nearest == nearest {
             select_all(watched.iter_mut().map(|watch| watch.changed().boxed())).await;
@@ -372,11 +368,7 @@ impl Turn {
     /// Reads all claims: more claims were before us than we know.
     async fn look_at_all(&self) -> Result<bool, BackendError> {
         let Place { keys, kind, revision, owner, .. } = &*self.place;
-        let view = View::of(
-            *kind,
-            *owner,
-            self.server.txn(requests::look(keys, *kind, *revision)).await?,
-        )?;
+        let view = View::read(&self.server, keys, (*kind, *owner), Some(*revision)).await?;
         let is_there = view.own.is_some_and(|own| own.revision == self.place.revision);
         *self.place.ahead() = view.ahead.unwrap_or_default();
         Ok(is_there)

@@ -189,11 +189,6 @@ pub(crate) fn refusal(context: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::Unknown, context, remedy)
 }
 
-/// The error of a withdrawn claim.
-pub(crate) fn withdrawn() -> BackendError {
-    BackendError::withdrawn(BACKEND)
-}
-
 fn unreachable(source: String) -> BackendError {
     let context = "the member cannot be reached: check that it runs, and the network to it";
     BackendError::transient(BACKEND, Outcome::NotApplied, context, source)

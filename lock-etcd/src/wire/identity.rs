@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
-use etcd_client::{DeleteResponse, GetResponse, ResponseHeader, TxnResponse};
+use etcd_client::ResponseHeader;
 use lock_core::BackendError;
 
 use crate::wire::error::refusal;
@@ -18,29 +18,6 @@ pub(crate) struct Identity {
     cluster: AtomicU64,
     revision: AtomicI64,
     astray: AtomicBool,
-}
-
-/// An answer that shows the state of the whole store: it is not older than its request.
-pub(crate) trait Linearizable {
-    fn header(&self) -> Option<&ResponseHeader>;
-}
-
-impl Linearizable for TxnResponse {
-    fn header(&self) -> Option<&ResponseHeader> {
-        self.header()
-    }
-}
-
-impl Linearizable for GetResponse {
-    fn header(&self) -> Option<&ResponseHeader> {
-        self.header()
-    }
-}
-
-impl Linearizable for DeleteResponse {
-    fn header(&self) -> Option<&ResponseHeader> {
-        self.header()
-    }
 }
 
 impl Identity {

@@ -11,7 +11,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use etcd_client::{Client, ConnectOptions, Error, GetOptions, GetResponse, Txn, TxnOp};
+use etcd_client::{
+    Client, ConnectOptions, Error, GetOptions, GetResponse, ResponseHeader, Txn, TxnOp, TxnResponse,
+};
 use futures_util::future::FutureExt;
 use lock_core::BackendError;
 use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
@@ -21,7 +23,7 @@ use tokio::time::timeout;
 
 use crate::wire::answer::Answer;
 use crate::wire::error::{BACKEND, classify, perhaps_of_other_scheme, spoils_connection};
-use crate::wire::identity::{Identity, Linearizable};
+use crate::wire::identity::Identity;
 
 /// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
 /// mind. A healthy commit takes a hundredth of this span.
@@ -88,7 +90,8 @@ impl Server {
 
     /// Carries out a transaction.
     pub(crate) async fn txn(&self, txn: Txn) -> Result<Answer, BackendError> {
-        Answer::of(&self.on_store(|mut client| async move { client.txn(txn).await }).await?)
+        let txn = |mut client: Client| async move { client.txn(txn).await };
+        Answer::of(&self.on_store(TxnResponse::header, txn).await?)
     }
 
     /// Reads keys.
@@ -98,7 +101,8 @@ impl Server {
         options: impl Into<Option<GetOptions>>,
     ) -> Result<GetResponse, BackendError> {
         let (key, options) = (key.into(), options.into());
-        self.on_store(|mut client| async move { client.get(key, options).await }).await
+        let get = |mut client: Client| async move { client.get(key, options).await };
+        self.on_store(GetResponse::header, get).await
     }
 
     /// Writes on the keys that start with `lock`, together with writes of others for other locks at the same time.
@@ -137,15 +141,15 @@ impl Server {
     /// state of it, is refused ([`Identity`]).
     pub(crate) async fn on_store<T, F>(
         &self,
+        header: impl Fn(&T) -> Option<&ResponseHeader>,
         request: impl FnOnce(Client) -> F,
     ) -> Result<T, BackendError>
     where
-        T: Linearizable,
         F: Future<Output = Result<T, Error>>,
     {
         let (link, least) = (self.link(), self.identity.revision());
         let answer = self.request(request).await?;
-        let checked = self.identity.check(answer.header(), least);
+        let checked = self.identity.check(header(&answer), least);
         if checked.is_err() {
             self.retire(&link);
         }

@@ -4,11 +4,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::backend::Changes;
-use lock_core::{
-    BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockRequest, LockState,
-    Whom,
-};
+use lock_core::backend::{Changes, PROBE, take_and_give_back};
+use lock_core::{BackendError, Finding, Holder, LockAdmin, LockName, LockState, Whom};
 use redis::cmd;
 
 use crate::operations::backend::RedisBackend;
@@ -101,11 +98,9 @@ impl RedisBackend {
 
     /// Acts as a client, with the doctor's own lock, to which the client's user has the rights.
     async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
-        let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
-        let claim = request.claim().map_err(|_| unreadable(doctor::PROBE))?;
-        let attempt = self.acquire(&claim, None).await;
-        self.withdraw(&claim.name, &[claim.owner]).await.and(attempt.map(drop))?;
-        let node = self.server.node_of(&Keys::new(&claim.name).lock())?;
+        take_and_give_back(self, prefix).await?;
+        let name = LockName::new(format!("{prefix}{PROBE}")).map_err(|_| unreadable(PROBE))?;
+        let node = self.server.node_of(&Keys::new(&name).lock())?;
         let mut publish = cmd("PUBLISH");
         publish.arg(&*node.channel).arg("");
         node.send(publish).await?;

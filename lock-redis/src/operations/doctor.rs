@@ -14,13 +14,6 @@ use crate::topology::Topology;
 use crate::topology::rights;
 use crate::wire::node::Node;
 
-/// The lock that a probe acquires, behind the prefix of its client. It is always the same, so that the probes leave
-/// one counter.
-pub(crate) const PROBE: &str = "leasehold-doctor";
-
-/// TTL of a probe's lock, in case the probe cannot release it.
-pub(crate) const PROBE_TTL: Duration = Duration::from_secs(1);
-
 /// The keyspace events (K) that show all changes to a watch: of a string ($), of a sorted set such as the queue (z),
 /// of a deletion (g) and of an expiry (x).
 const KEY_EVENTS: &str = "K$gxz";

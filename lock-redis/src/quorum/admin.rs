@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use lock_core::{
-    BackendError, DistributedLock, Finding, Health, Holder, LockAdmin, LockName, LockRequest,
-    LockState, Whom,
-};
+use lock_core::backend::take_and_give_back;
+use lock_core::{BackendError, Finding, Health, Holder, LockAdmin, LockName, LockState, Whom};
 
 use super::BACKEND;
 use super::backend::QuorumBackend;
@@ -38,7 +36,7 @@ impl LockAdmin for QuorumBackend {
     async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         let mut findings = self.examine_set(prefix).await;
         for voter in &*self.voters {
-            let probe = self.take_and_give_back(prefix);
+            let probe = take_and_give_back(self, prefix);
             match doctor::examine(&voter.server, prefix, probe).await {
                 Ok(seen) => findings.extend(seen.into_iter().map(|finding| of(voter, finding))),
                 Err(error) => {
@@ -80,15 +78,6 @@ impl QuorumBackend {
             Health::Good => vec![votes, self.examine_holds(prefix).await],
             _ => vec![votes],
         }
-    }
-
-    /// Acts as a client, with the doctor's own lock.
-    async fn take_and_give_back(&self, prefix: &str) -> Result<(), BackendError> {
-        let request = LockRequest::new(format!("{prefix}{}", doctor::PROBE)).ttl(doctor::PROBE_TTL);
-        let claim = request.claim();
-        let claim = claim.map_err(|error| BackendError::refusal(BACKEND, error.to_string()))?;
-        let attempt = self.acquire(&claim, None).await;
-        self.withdraw(&claim.name, &[claim.owner]).await.and(attempt.map(drop))
     }
 }
 

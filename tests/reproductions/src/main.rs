@@ -5,13 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::panic)]
 
-mod crowd;
 mod idle_waiters;
-mod killed_waiter;
 mod many_locks;
-mod relay;
-mod token_of_creation;
-mod turns;
 mod verdict;
 mod wrong_clock;
 
@@ -29,15 +24,10 @@ async fn main() -> ExitCode {
     };
     let verdict = match args.first().map_or("", String::as_str) {
         "wrong-clock" => wrong_clock::run().await,
-        "token-of-creation" => token_of_creation::run().await,
-        "crowd" => crowd::run(size(300)).await,
-        "killed-waiter" => killed_waiter::run().await,
-        "turns" => turns::run(size(40)).await,
         "idle-waiters" => idle_waiters::run(size(20)).await,
         "many-locks" => many_locks::run(size(10_000)).await,
-        // Roles of the processes that others start.
+        // The role of a process that another starts.
         "acquire-once" => return verdict::acquire_once(&args[1], &args[2]).await,
-        "wait" => return killed_waiter::wait(&args[1], &args[2]).await,
         other => Verdict::impossible(format!("{other:?} is no input: the README lists them")),
     };
     verdict.print()

@@ -197,6 +197,25 @@ async fn c48_an_endless_wait_bears_an_outage_of_five_request_timeouts() {
     }
 }
 
+/// A server that needs longer than a try for its answer gives it to a later try.
+#[tokio::test(start_paused = true)]
+async fn c48_tries_without_an_answer_last_longer_and_longer_within_a_wait() {
+    let lengths = async |wait: Wait| {
+        let mut progress = Progress::new(wait, TIMEOUT);
+        let mut lengths = Vec::new();
+        for step in [Step::Silent, Step::Silent, Step::Silent, Step::Refused, Step::Silent] {
+            let of = progress.try_since(Instant::now());
+            lengths.push(of.end - of.sent);
+            take(&mut progress, step).await;
+        }
+        lengths
+    };
+    let half = TIMEOUT / 2;
+    let long = Wait::AtMost(100 * TIMEOUT);
+    assert_eq!(lengths(long).await, [half, 2 * half, 4 * half, 8 * half, half]);
+    assert_eq!(lengths(Wait::Never).await[..2], [half, half], "the call has a bound");
+}
+
 #[tokio::test(start_paused = true)]
 async fn c48_a_process_that_was_stopped_amid_a_try_begins_anew() {
     let mut progress = Progress::new(Wait::Forever, TIMEOUT);

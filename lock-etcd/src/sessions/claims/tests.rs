@@ -39,18 +39,18 @@ fn c19_a_claim_whose_deletion_is_under_way_is_not_granted() {
     let (claims, one) = (claims(), claim());
     let (asked, key) = over(&claims, &one);
     claims.begin(&one);
-    assert!(!claims.granted(one.owner, &key, 7));
+    assert!(!claims.holds(one.owner, &key, 7, false));
     assert!(claims.asks(one.owner, &key).is_err());
     // Without an answer the deletion is sent again, and may come late.
     assert!(claims.expired(SystemClock.now()).is_empty());
     claims.not_ended(&asked);
-    assert!(!claims.granted(one.owner, &key, 7));
+    assert!(!claims.holds(one.owner, &key, 7, false));
     assert_eq!(claims.expired(SystemClock.now()).len(), 1);
     // The claim begins anew with another key. The outcome of the first one grants it nothing.
     claims.give_up(one.owner);
     let (_, other) = claims.begin(&one);
-    assert!(!claims.granted(one.owner, &key, 7));
-    assert!(claims.granted(one.owner, &other, 7));
+    assert!(!claims.holds(one.owner, &key, 7, false));
+    assert!(claims.holds(one.owner, &other, 7, false));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn c10_a_hold_whose_deletion_is_under_way_is_over() {
 fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
     let (claims, one) = (claims(), claim());
     let (first, key) = claims.begin(&one);
-    claims.granted(one.owner, &key, 7);
+    claims.holds(one.owner, &key, 7, false);
     let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
     let second = claims.renewing(one.owner, longer, 7, &key).expect("its own key");
     assert_ne!(first.id(), second.expect("a hold").id());
@@ -83,7 +83,7 @@ fn c08_a_session_is_kept_until_its_hold_is_seen_on_another() {
 fn c41_a_hold_that_is_made_to_last_longer_is_on_a_session_that_nobody_renews() {
     let (claims, one) = (claims(), claim());
     let (first, key) = claims.begin(&one);
-    claims.granted(one.owner, &key, 7);
+    claims.holds(one.owner, &key, 7, false);
     let longer = Ttl::new(Duration::from_secs(3600)).expect("a TTL");
     let renewed =
         |ttl| claims.renewing(one.owner, ttl, 7, &key).expect("its own key").expect("a hold").id();
