@@ -187,7 +187,9 @@ impl LockClient {
         let (mut answered, mut seen) = (started, None);
         while let Some(mut next) = rest.pop_front() {
             let each = request.for_name(next.name()).wait(left());
-            let granted = unless_lost(&guards, next.run(&each)).await.map_err(|error| {
+            // On the heap, since it is larger than the rest.
+            let granted = unless_lost(&guards, Box::pin(next.run(&each))).await;
+            let granted = granted.map_err(|error| {
                 // C48: the server has answered lately, or was silent for long.
                 let is_silent = answered.elapsed() >= patience;
                 let seen = seen.take().or_else(|| (!is_silent).then(Contention::unknown));
@@ -199,8 +201,7 @@ impl LockClient {
                 // C39: holds none out of order, which could refuse a rival that refuses this request in turn.
                 continue;
             }
-            // On the heap, since it is as large as the rest.
-            let asked = Box::pin(self.ask_at_once(&request, &mut rest, reach, left()));
+            let asked = self.ask_at_once(&request, &mut rest, reach, left());
             let free = unless_lost(&guards, asked).await?;
             seen = free.busy;
             // The locks behind a busy one were acquired in vain: fewer are asked for next.
