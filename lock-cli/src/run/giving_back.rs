@@ -110,10 +110,10 @@ mod tests {
         let locks = LockClient::with_options(faulty.clone(), options);
         let request = LockRequest::new("a").ttl(Duration::from_secs(3));
         let guard = locks.acquire(request).await.expect("a free lock");
-        // The third try ends after the lease.
-        (0..3).for_each(|_| faulty.once(Operation::Release, Fault::SilenceAfter));
+        // A try has half of the request time-out, and ends after the lease.
+        faulty.once(Operation::Release, Fault::SilenceAfter);
         let (released, unreleased) = all(vec![guard], "memory:").await;
         assert!(released.is_ok() && unreleased.is_empty(), "a loss is told");
-        assert!(faulty.calls(Operation::Release) > 3);
+        assert!(faulty.calls(Operation::Release) > 1);
     }
 }
