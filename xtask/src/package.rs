@@ -1,7 +1,8 @@
 //! Packs the packages as the registry would serve them, and builds a service from them alone.
 
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::process::Command;
 
 use crate::step::{self, Done, Failure};
 use crate::workspace::{cargo, root, target};
@@ -12,14 +13,14 @@ const SERVICE: &str = include_str!("package/service.rs");
 /// Files of every package.
 const IN_EACH: &[&str] = &["Cargo.toml", "README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs and verifies all published packages, then builds and runs a service from the unpacked packages, offline.
+/// Packs all published packages, then builds and runs a service from the unpacked packages, offline. The service depends on
+/// all of them, with all features of the library.
 pub(crate) fn run() -> Done {
     let folder = target().join("package");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
     }
-    forget_earlier_packages()?;
-    step::run(&mut cargo("publish --workspace --dry-run --allow-dirty"))?;
+    step::run(&mut cargo("publish --workspace --dry-run --allow-dirty --no-verify"))?;
     let packages = unpacked(&folder)?;
     complete(&packages)?;
     let service = folder.join("service");
@@ -32,35 +33,23 @@ pub(crate) fn run() -> Done {
     step::run(run.current_dir(&service).env("CARGO_TARGET_DIR", target()))
 }
 
-/// Removes cargo's copies of packages that were packed before. Cargo takes a version of a package as final, and
-/// would build the service and the later packages from the earlier sources.
-fn forget_earlier_packages() -> Done {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(env::home_dir()?.join(".cargo")));
-    let registries = home.map(|home| home.join("registry")).into_iter();
-    // The registry of a dry run has no host, so its folder's name begins with a dash.
-    let temporary =
-        registries.flat_map(|registry| ["cache", "src"].map(|part| registry.join(part)));
-    let temporary = temporary.map(|folder| (folder, "-"));
-    let built = ["lock-", "leasehold-"].map(|start| (target().join("debug/.fingerprint"), start));
-    for (folder, start) in temporary.chain(built) {
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        for entry in entries {
-            let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with(start) {
-                fs::remove_dir_all(entry.path())?;
-            }
+/// Unpacks the packages, and returns their folders.
+fn unpacked(folder: &Path) -> Done<Vec<PathBuf>> {
+    let mut packages = Vec::new();
+    for entry in fs::read_dir(folder.join("tmp-registry"))? {
+        let packed = entry?.path();
+        if packed.extension().is_some_and(|end| end == "crate") {
+            // With the present time, since cargo keeps what it built of files that are not newer.
+            let mut unpack = Command::new("tar");
+            unpack.args(["--touch", "-xzf"]).arg(&packed).arg("-C").arg(folder);
+            step::run(&mut unpack)?;
+            packages.push(folder.join(packed.file_stem().unwrap_or_default()));
         }
     }
-    Ok(())
-}
-
-/// Returns the folders in which cargo verified the packages.
-fn unpacked(folder: &Path) -> Done<Vec<PathBuf>> {
-    let folders = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
-    let folders = folders.collect::<std::io::Result<Vec<_>>>()?;
-    let packages = folders.into_iter().filter(|folder| folder.join("Cargo.toml.orig").is_file());
-    Ok(packages.collect())
+    match packages.is_empty() {
+        true => Err(Failure::new("cargo left no packages")),
+        false => Ok(packages),
+    }
 }
 
 fn complete(packages: &[PathBuf]) -> Done {
@@ -73,9 +62,10 @@ fn complete(packages: &[PathBuf]) -> Done {
 fn manifest(packages: &[PathBuf]) -> String {
     let mut text = format!(
         "[package]\nname = \"package-service\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\n\
-         leasehold = {{ version = \"{}\", features = [\"full\", \"testing\"] }}\n\
+         leasehold = {{ version = \"{version}\", features = [\"full\", \"testing\"] }}\n\
+         lock-cli = \"{version}\"\n\
          tokio = {{ version = \"1\", features = [\"macros\", \"rt-multi-thread\"] }}\n\n[patch.crates-io]\n",
-        env!("CARGO_PKG_VERSION")
+        version = env!("CARGO_PKG_VERSION")
     );
     for package in packages {
         let folder = package.file_name().unwrap_or_default().display().to_string();
