@@ -179,7 +179,7 @@ async fn c49_parameters_that_have_no_effect_are_refused() {
         ("?prefiks=secret", "`prefiks`"),
         ("?protocol=2&Protocol=secret", "`Protocol`"),
         ("#insecure", "`#`"),
-        ("?protocol=secret", "Redis URL"),
+        ("?protocol=secret", "URL cannot be used"),
         ("?prefix=%0a", "`prefix`"),
         ("?prefix=%ff", "`prefix`"),
     ] {

@@ -220,7 +220,7 @@ async fn any_host_of_the_cluster_will_do() {
 async fn c49_urls_that_mean_no_cluster_are_refused() {
     let one = lock_testkit::RedisServer::start().await.addr();
     for (url, says) in [
-        ("redis-cluster://h:secret/1".to_owned(), "Redis URL"),
+        ("redis-cluster://h:secret/1".to_owned(), "URL cannot be used"),
         ("redis-cluster://u:secret@h/1".to_owned(), "one database"),
         ("redis-cluster://u:secret@h?db=1".to_owned(), "`db`"),
         (format!("redis-cluster://{one}"), "cannot be reached"),

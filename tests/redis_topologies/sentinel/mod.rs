@@ -89,7 +89,7 @@ async fn c49_parameters_are_read_or_refused() {
     for (bad, says) in [
         ("redis-sentinel://u:secret@127.0.0.1:1", "name of the primary"),
         ("redis-sentinel://127.0.0.1:1/x?pass=secret", "`pass`"),
-        ("redis-sentinel://127.0.0.1:1/x?db=secret", "Redis URL"),
+        ("redis-sentinel://127.0.0.1:1/x?db=secret", "URL cannot be used"),
         ("redis-sentinel://127.0.0.1:1/x", "cannot be reached"),
         (&*url.replace("mymaster", "nobody"), "no primary of this name"),
     ] {
