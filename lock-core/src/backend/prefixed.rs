@@ -81,19 +81,6 @@ impl<B: DistributedLock> Prefixed<B> {
         format!("{}{start}", self.prefix.as_str())
     }
 
-    /// Returns a listing of the store with the caller's names. C49: a lock whose name equals the prefix has no name here,
-    /// and must not use up the limit, so the store lists one more.
-    fn known_listing(
-        &self,
-        listed: Result<Vec<LockState>, BackendError>,
-        limit: usize,
-    ) -> Result<Vec<LockState>, BackendError> {
-        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
-        let known =
-            |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
-        listed.map(known).map_err(|error| error.renaming(known))
-    }
-
     /// Returns the caller's name of a lock of the store.
     fn known(&self, stored: &LockName) -> Option<LockName> {
         LockName::new(stored.as_str().strip_prefix(self.prefix.as_str())?).ok()
@@ -216,9 +203,7 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let (stored, more) = (self.stored_start(prefix), limit.saturating_add(1));
-        let listed = self.able(self.backend.admin())?.list(&stored, more).await;
-        self.known_listing(listed, limit)
+        self.list_within(prefix, limit, Duration::MAX).await
     }
 
     async fn list_within(
@@ -227,9 +212,14 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
         limit: usize,
         time: Duration,
     ) -> Result<Vec<LockState>, BackendError> {
+        // C49: a lock whose name equals the prefix has no name here, and must not use up the limit, so the store lists
+        // one more.
         let (stored, more) = (self.stored_start(prefix), limit.saturating_add(1));
         let listed = self.able(self.backend.admin())?.list_within(&stored, more, time).await;
-        self.known_listing(listed, limit)
+        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
+        let known =
+            |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
+        listed.map(known).map_err(|error| error.renaming(known))
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {

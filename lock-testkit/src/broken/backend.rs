@@ -304,7 +304,6 @@ impl DistributedLock for Broken {
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
 impl LockAdmin for Broken {
     async fn inspect(&self, name: &LockName) -> Answer<LockState> {
         self.begin();
@@ -355,15 +354,6 @@ impl LockAdmin for Broken {
             }
             _ => self.sound.list(prefix, limit).await,
         }
-    }
-
-    async fn list_within(
-        &self,
-        prefix: &str,
-        limit: usize,
-        _time: Duration,
-    ) -> Answer<Vec<LockState>> {
-        self.list(prefix, limit).await
     }
 
     async fn examine(&self, state: &LockState) -> Answer<Vec<Finding>> {

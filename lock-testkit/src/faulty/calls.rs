@@ -177,7 +177,7 @@ impl LockAdmin for Faulty {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        self.call(Operation::List, able(self.backend.admin())?.list(prefix, limit)).await
+        self.list_within(prefix, limit, Duration::MAX).await
     }
 
     async fn list_within(
