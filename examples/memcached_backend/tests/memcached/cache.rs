@@ -80,7 +80,7 @@ async fn s3_a_register_that_grows_too_long_loses_no_hold() {
     let run = |number| format!(r#"{{"occurrence":"{number:0500}","token":1,"until":{until}}}"#);
     let runs = (0..1_750).map(run).collect::<Vec<_>>().join(",");
     let value = format!(
-        r#"{{"kept_until":{},"register":{{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[{runs}]}}}}"#,
+        r#"{{"kept_until":{},"register":{{"format":1,"name":"a","lock":"1","withdrawn":[],"runs":[{runs}]}}}}"#,
         now + 1000
     );
     let put = format!("ms {key} {} T1000\r\n{value}\r\nmn", value.len());
@@ -122,9 +122,9 @@ async fn c49_an_item_that_is_no_register_is_told_of() {
     // No register, and registers of later formats.
     for value in [
         "abc",
-        r#"{"kept_until":9999999999,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[],"shared":[1]}}"#,
-        r#"{"kept_until":9999999999,"register":{"format":2,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[]}}"#,
-        r#"{"kept_until":9999999999,"readers":1,"register":{"format":1,"name":"a","last_token":1,"hold":null,"withdrawn":[],"runs":[]}}"#,
+        r#"{"kept_until":9999999999,"register":{"format":1,"name":"a","lock":"1","withdrawn":[],"runs":[],"shared":[1]}}"#,
+        r#"{"kept_until":9999999999,"register":{"format":2,"name":"a","lock":"1","withdrawn":[],"runs":[]}}"#,
+        r#"{"kept_until":9999999999,"readers":1,"register":{"format":1,"name":"a","lock":"1","withdrawn":[],"runs":[]}}"#,
     ] {
         put(value, 1000).await;
         let listed = client.admin().list("", 9).await.map(drop);
