@@ -17,6 +17,8 @@ mod holders;
 mod kinds;
 mod losses;
 mod queue;
+#[path = "../support/redis_idle.rs"]
+mod redis_idle;
 #[path = "../support/redis_renewals.rs"]
 mod redis_renewals;
 #[path = "../support/redis_server.rs"]

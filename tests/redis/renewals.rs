@@ -8,6 +8,7 @@ use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, LockRequest, Ttl};
 use lock_testkit::{LeaseExt, RedisServer};
 
+use crate::redis_idle::what_is_asked_once_is_done;
 use crate::redis_renewals::{counters_outlast_holds, holds_last_for_their_own_ttls};
 use crate::support::{MINUTE, client, fresh_name, patient, released};
 
@@ -29,6 +30,14 @@ async fn c12_holds_of_one_request_last_for_a_ttl_each() {
         vec![server.cli(command)]
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_what_is_asked_once_after_an_idle_time_is_done() {
+    let server = RedisServer::start().await;
+    let locks = RedisBackend::connect(&server.url()).await.expect("a server");
+    let fence = locks.fence("stock");
+    what_is_asked_once_is_done(locks, fence, std::slice::from_ref(&server)).await;
 }
 
 /// C12: the value of a lock with many holders is long, and is read once for all of them.

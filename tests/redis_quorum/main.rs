@@ -28,6 +28,8 @@ mod formats;
 mod load;
 mod membership;
 mod minority;
+#[path = "../support/redis_idle.rs"]
+mod redis_idle;
 #[path = "../support/redis_renewals.rs"]
 mod redis_renewals;
 mod renewals;

@@ -1,12 +1,13 @@
 //! One connection to the server, and the reasons to replace it.
 //!
-//! The driver multiplexes all calls over one socket, and never replaces it. We do, in three cases:
+//! The driver multiplexes all calls over one socket, and never replaces it. We do, in four cases:
 //!
+//! - The server has closed it while no call was in flight: then nothing of the next call was sent over it.
 //! - The driver or the server reports that it is unusable: closed, read-only, not authenticated.
 //! - A call had no reply in time.
 //! - A caller left after a long silence.
 //!
-//! The last two cases cover a firewall or a dead peer that swallows requests.
+//! The last two cover a firewall or a dead peer that swallows requests.
 //!
 //! ```text
 //!            first call              given up
@@ -68,6 +69,21 @@ struct State {
     had_trouble: bool,
 }
 
+impl State {
+    /// Returns the link for requests, unless it was given up, or the server has closed it.
+    fn present(&mut self) -> Option<&Arc<Link>> {
+        if self.current.as_ref().is_some_and(|link| link.has_ended()) {
+            self.give_up();
+        }
+        self.current.as_ref()
+    }
+
+    fn give_up(&mut self) {
+        self.current = None;
+        self.had_trouble = true;
+    }
+}
+
 impl Connection {
     pub(crate) fn new(client: Client, role: Role) -> Self {
         Self { client, role, state: Mutex::default(), opened: watch::Sender::new(None) }
@@ -96,7 +112,7 @@ impl Connection {
     /// Returns the present link for requests; opens one if there is none.
     pub(crate) fn link(&self) -> Arc<Link> {
         let mut state = self.state.lock();
-        if let Some(current) = &state.current {
+        if let Some(current) = state.present() {
             return current.clone();
         }
         let link = Arc::new(Link::open(self.client.clone(), self.role, self.opened.clone()));
@@ -109,8 +125,9 @@ impl Connection {
         allow(dead_code, reason = "there is only one server")
     )]
     pub(crate) fn is_in_doubt(&self) -> bool {
-        let state = self.state.lock();
-        state.had_trouble && !state.current.as_ref().is_some_and(|link| link.is_open())
+        let mut state = self.state.lock();
+        let is_open = state.present().is_some_and(|link| link.is_open());
+        state.had_trouble && !is_open
     }
 
     /// Sends one command, and waits for its reply.
@@ -150,8 +167,7 @@ impl Connection {
     fn give_up(&self, link: &Arc<Link>) {
         let mut state = self.state.lock();
         if state.current.as_ref().is_some_and(|current| Arc::ptr_eq(current, link)) {
-            state.current = None;
-            state.had_trouble = true;
+            state.give_up();
         }
     }
 }

@@ -123,6 +123,11 @@ impl Link {
         matches!(*self.opened.borrow(), Some(Ok(_)))
     }
 
+    /// Returns true if it was open, and the server has closed it.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(&*self.opened.borrow(), Some(Ok(opened)) if opened.socket.has_ended())
+    }
+
     /// Returns the server's facts about itself when it was opened, if it is a [`Role::Voter`].
     #[cfg(feature = "quorum")]
     pub(crate) fn told(&self) -> Arc<str> {

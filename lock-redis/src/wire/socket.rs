@@ -41,6 +41,7 @@ pub(crate) struct Socket {
 struct Moving {
     /// `None` if the driver has a task for them, or the connection has ended.
     bytes: Option<Bytes>,
+    has_ended: bool,
     /// The side that moves the bytes.
     by: Side,
 }
@@ -62,6 +63,15 @@ impl Moving {
         }
         self.by == side
     }
+
+    fn advance(&mut self, mover: &Arc<Relay>) {
+        let mover = Waker::from(mover.clone());
+        let mut cx = Context::from_waker(&mover);
+        if self.bytes.as_mut().is_some_and(|bytes| bytes.poll_unpin(&mut cx).is_ready()) {
+            self.bytes = None;
+            self.has_ended = true;
+        }
+    }
 }
 
 /// A waker that forwards to the waker in it.
@@ -77,8 +87,16 @@ impl Wake for Relay {
 impl Socket {
     /// Returns a socket that moves these bytes; `None` if the driver has a task for them.
     pub(crate) fn new(bytes: Option<Bytes>) -> Self {
-        let moving = Mutex::new(Moving { bytes, by: Side::Caller });
+        let moving = Mutex::new(Moving { bytes, has_ended: false, by: Side::Caller });
         Self { moving, mover: Arc::default(), caller: Arc::default(), task: Arc::default() }
+    }
+
+    /// Returns true if the connection has ended: the server may have closed it since the last reply, when nobody moved
+    /// bytes. It is not known if the driver has a task for them.
+    pub(crate) fn has_ended(&self) -> bool {
+        let mut moving = self.moving();
+        moving.advance(&self.mover);
+        moving.has_ended
     }
 
     /// Asks, by the first poll of `reply`; returns the reply if it is there at once.
@@ -130,11 +148,7 @@ impl Socket {
         let mut moving = self.moving();
         if moving.is_turn_of(side) {
             self.mover.0.register(waker);
-            let mover = Waker::from(self.mover.clone());
-            let mut cx = Context::from_waker(&mover);
-            if moving.bytes.as_mut().is_some_and(|bytes| bytes.poll_unpin(&mut cx).is_ready()) {
-                moving.bytes = None;
-            }
+            moving.advance(&self.mover);
         }
         // The waker is registered after the bytes were moved, since the replies are read next. It is registered
         // under the mutex, since the task may rest right after that.

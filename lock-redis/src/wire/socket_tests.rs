@@ -153,5 +153,27 @@ fn what_has_ended_is_not_polled_again() {
     for _ in 0..2 {
         assert!(caller.poll(alone.as_mut()).is_pending());
     }
+    assert!(socket.has_ended());
     assert_eq!(told.try_recv(), Err(TryRecvError::Closed));
+}
+
+/// Nobody moves bytes while nothing is asked.
+#[test]
+fn an_end_that_nobody_saw_is_found_before_the_next_request() {
+    let (end, ended) = oneshot::channel::<()>();
+    let socket = Socket::new(Some(ended.map(drop).boxed()));
+    assert!(!socket.has_ended());
+    drop(end);
+    assert!(socket.has_ended());
+}
+
+#[test]
+fn a_caller_is_woken_though_another_has_looked_for_the_end() {
+    let (wire, caller) = (Wire::default(), poller());
+    let socket = wire.socket();
+    let mut alone = pin!(socket.wait(Side::Caller, pending::<()>()));
+    assert!(caller.poll(alone.as_mut()).is_pending());
+    assert!(!socket.has_ended());
+    wire.tell();
+    assert!(caller.is_woken());
 }

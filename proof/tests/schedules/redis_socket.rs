@@ -86,6 +86,7 @@ impl Wire {
 
 /// Asks as a link does.
 async fn ask(socket: &Socket, side: Side, wire: &Wire) {
+    assert!(!socket.has_ended());
     let mut reply = pin!(wire.ask());
     if socket.ask(side, reply.as_mut()).is_none() {
         socket.wait(side, reply).await;
