@@ -157,12 +157,12 @@ async fn c31_each_command_that_a_user_may_not_run_is_named() {
     }
 }
 
-/// C31: a server that accepts no writes is still examined.
+/// C31: a server that accepts no writes is still examined, and read, also by a client that connects then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_what_keeps_a_server_from_writing_is_named() {
     let server = RedisServer::start_with(&SAFE).await;
-    let client = client(&server.url()).await;
-    let findings = async || client.admin().doctor().await.expect("an answer");
+    let _held = client(&server.url()).await.acquire("a").await.expect("a free lock").detach();
+    let findings = async || findings(&server.url()).await;
     let is_named = async |code| {
         let findings = findings().await;
         let writes = findings.iter().find(|finding| finding.check == "writes").expect(code);
@@ -177,6 +177,9 @@ async fn c31_what_keeps_a_server_from_writing_is_named() {
     assert!(findings().await.iter().all(|one| one.check != "writes"));
     no_snapshot_succeeds(&server).await;
     is_named("MISCONF").await;
+    let admin = client(&server.url()).await.admin();
+    assert!(admin.inspect("a").await.expect("it is read").holder().is_some());
+    assert_eq!(admin.list("", 10).await.expect("it is read").len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

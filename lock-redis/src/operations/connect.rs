@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use lock_core::{BackendError, LockError};
-use redis::cmd;
 
 use crate::operations::backend::RedisBackend;
 use crate::topology::Topology;
@@ -49,7 +48,7 @@ impl RedisOptions {
 
 async fn one_server(options: &RedisOptions) -> Result<Topology, LockError> {
     let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
-    node.send(cmd("PING")).await.map_err(not_connected)?;
+    node.reach().await.map_err(not_connected)?;
     Ok(Topology::One(node))
 }
 

@@ -38,7 +38,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
 
-use crate::protocol::error::REPLICA;
+use crate::protocol::error::{REPLICA, code_of};
 use crate::protocol::message::Message;
 use crate::wire::batch::{self, BatchOutcome, Manner, Outstanding, Request};
 use crate::wire::delivery::{Delivery, Reply};
@@ -246,7 +246,8 @@ async fn connected_by(client: &Client, role: Role) -> Result<Opened, RedisError>
             // C12: a proxy may accept a connection before it has one to the server. Opening waits for it, within its
             // time limit; otherwise the first request would.
             Role::Any => {
-                driver.send_packed_command(&cmd("PING")).await?.extract_error()?;
+                let answer = driver.send_packed_command(&cmd("PING")).await?.extract_error();
+                answer.map(drop).or_else(serves_reads)?;
                 Ok(String::new())
             }
             Role::Voter(lessons) => introduced(&driver, &lessons()).await,
@@ -277,6 +278,11 @@ async fn refuse_replica(driver: &mut MultiplexedConnection) -> Result<(), RedisE
         Some("master") => Ok(()),
         _ => Err(io::Error::other(REPLICA).into()),
     }
+}
+
+/// Accepts a server that cannot write to its disk: it refuses PING too, but answers reads.
+fn serves_reads(refused: RedisError) -> Result<(), RedisError> {
+    if code_of(&refused) == "MISCONF" { Ok(()) } else { Err(refused) }
 }
 
 fn closed() -> RedisError {

@@ -64,6 +64,12 @@ impl Node {
         }
     }
 
+    /// Waits until its connection is open, which the server has answered then.
+    pub(crate) async fn reach(&self) -> Result<(), BackendError> {
+        let opened = self.connection.open(&self.connection.link()).await;
+        opened.map_err(|error| self.failed(error))
+    }
+
     /// Sends the server one command, and waits for its reply.
     pub(crate) async fn send(&self, command: Cmd) -> Result<Value, BackendError> {
         let answer = self.connection.send(command).await;

@@ -85,7 +85,9 @@ impl NotificationTransport for Subscriber {
     }
 
     async fn ping(&self, connection: &mut Subscription) -> bool {
-        connection.sink.ping::<redis::Value>().await.is_ok()
+        // A server that cannot write to its disk answers by an error.
+        let answer = connection.sink.ping::<redis::Value>().await;
+        answer.map_or_else(|refused| refused.code().is_some(), |_| true)
     }
 
     fn is_in_use(&self) -> bool {

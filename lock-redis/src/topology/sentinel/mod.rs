@@ -140,7 +140,7 @@ impl Sentinels {
     pub(crate) async fn find(self) -> Result<Watched, BackendError> {
         let Named { address, epoch, .. } = self.ask().await.newest(None)?;
         let node = self.node_at(address)?;
-        node.send(cmd("PING")).await?;
+        node.reach().await?;
         let mut primary = Primary::new(node, epoch);
         primary.identify().await;
         let (primary, doubt) = (Mutex::new(primary), Notify::new());
@@ -260,7 +260,7 @@ impl Known {
     /// Connects to a server that reports itself as primary.
     async fn opened(&self, address: String) -> Result<Node, BackendError> {
         let node = self.sentinels.node_at(address)?;
-        node.send(cmd("PING")).await?;
+        node.reach().await?;
         Ok(node)
     }
 }
