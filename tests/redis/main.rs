@@ -23,6 +23,8 @@ mod redis_idle;
 mod redis_renewals;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+#[path = "../support/redis_watches.rs"]
+mod redis_watches;
 mod refusals;
 mod renewals;
 mod resources;

@@ -5,16 +5,17 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, join_all};
 use futures_util::stream::StreamExt;
-use leasehold::admin::{LockState, LockWatch};
+use leasehold::LockName;
+use leasehold::admin::LockState;
 use leasehold::core::LockAdmin;
 use leasehold::core::backend::Changes;
 use leasehold::redis::RedisBackend;
-use leasehold::{LockClient, LockName};
 use lock_testkit::{RedisServer, conformance, eventually};
 use tokio::time::timeout;
 
 use crate::Redis;
 use crate::access::RIGHTS;
+use crate::redis_watches::{holders, shows, unpolled};
 use crate::support::{
     LIMIT, MINUTE, client, client_of, fresh_name, held, patient, queued, released, served,
 };
@@ -24,20 +25,6 @@ const EVENTS: [&str; 2] = ["--notify-keyspace-events", "K$gxz"];
 
 async fn telling_server() -> RedisServer {
     RedisServer::start_with(&EVENTS).await
-}
-
-/// Returns a watch that never polls.
-fn unpolled(client: &LockClient, name: &str) -> LockWatch {
-    client.admin().watch(name).poll_every(Duration::MAX)
-}
-
-async fn shows(watch: &mut LockWatch, what: &str, expected: impl Fn(&LockState) -> bool) {
-    let shown = async { while !expected(&watch.next().await.expect("the watch goes on")) {} };
-    timeout(LIMIT, shown).await.unwrap_or_else(|_| panic!("it was not told of {what}"));
-}
-
-fn holders(count: usize) -> impl Fn(&LockState) -> bool {
-    move |state| state.holders.len() == count
 }
 
 fn waiters(count: u64) -> impl Fn(&LockState) -> bool {

@@ -12,6 +12,8 @@ mod load;
 mod redis_renewals;
 #[path = "../support/redis_server.rs"]
 mod redis_server;
+#[path = "../support/redis_watches.rs"]
+mod redis_watches;
 mod sale;
 mod sentinel;
 #[allow(dead_code, unused_imports, reason = "it is shared with the tests of other servers")]

@@ -26,9 +26,7 @@ impl LockAdmin for RedisBackend {
     }
 
     fn changes(&self, name: &LockName) -> Option<Changes> {
-        // A lock that moves to another server is found by the poll, which every observer does.
-        let node = self.server.node_of(&Keys::new(name).lock()).ok()?;
-        Some(changes(node.push.clone(), node.key_events.watch(name)))
+        Some(changes(self.server.clone(), name.clone()))
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {

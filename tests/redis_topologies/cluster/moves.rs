@@ -8,6 +8,7 @@ use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::{Mutex, MutexGuard};
 
 use super::{all_renewed, name_at, shared};
+use crate::redis_watches::{holders, shows, unpolled};
 use crate::support::{
     LIMIT, check_remembers_nothing, client, fresh_name, held, patient, queued, released, served,
     turn,
@@ -102,6 +103,25 @@ async fn c18_one_attempt_finds_a_slot_that_moved() {
     cluster.end_move(&name, 0).await;
     let guard = client.try_acquire(&name).await.expect("no error").expect("it is free");
     released(guard).await;
+}
+
+/// C44: the events of a lock come from the server that has its slot.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c44_a_watch_hears_at_the_new_server_of_a_slot() {
+    let (cluster, _moves) = cluster().await;
+    for server in cluster.servers() {
+        server.cli(&["CONFIG", "SET", "notify-keyspace-events", "K$gxz"]);
+    }
+    let (client, name) = (client(&cluster.url()).await, name_at(cluster, 0));
+    let mut watch = unpolled(&client, &name);
+    shows(&mut watch, "a free lock", holders(0)).await;
+    cluster.begin_move(&name, 1);
+    cluster.move_keys(&name, 1);
+    cluster.end_move(&name, 1).await;
+    let guard = held(&client, &name).await;
+    shows(&mut watch, "a grant", holders(1)).await;
+    released(guard).await;
+    shows(&mut watch, "a release", holders(0)).await;
 }
 
 /// C19: a hold from before the move of its slot is taken back from the new server.

@@ -14,6 +14,7 @@ use tokio::sync::OnceCell;
 
 use crate::NEVER;
 use crate::forgotten::replicated;
+use crate::redis_watches::{holders, shows, unpolled};
 use crate::support::{MINUTE, client, fresh_name, held, released, shown, turn, works};
 
 /// Returns the servers of all tests that leave them unchanged.
@@ -68,6 +69,24 @@ async fn c15_a_primary_that_became_a_replica_is_left_for_its_successor() {
     let token = guard.token();
     released(guard).await;
     assert!(turn(&client, &name).await > token, "tokens grow");
+}
+
+/// C44: a connection to the same primary is replaced with its node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c44_a_watch_hears_over_the_connections_that_follow_a_broken_one() {
+    let sentinels = RedisSentinels::start(NEVER).await;
+    let primary = &sentinels.servers()[sentinels.primary().expect("a primary")];
+    primary.cli(&["CONFIG", "SET", "notify-keyspace-events", "K$gxz"]);
+    let (client, name) = (client(&sentinels.url()).await, fresh_name());
+    let mut watch = unpolled(&client, &name);
+    shows(&mut watch, "a free lock", holders(0)).await;
+    for _ in 0..2 {
+        primary.cli(&["CLIENT", "KILL", "TYPE", "normal"]);
+        let guard = held(&client, &name).await;
+        shows(&mut watch, "a grant", holders(1)).await;
+        released(guard).await;
+        shows(&mut watch, "a release", holders(0)).await;
+    }
 }
 
 /// C31: the doctor examines the primary that sentinels name.
