@@ -28,8 +28,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest wait of a waiter for the connection; after it the waiter polls instead.
 const OPEN_LIMIT: Duration = Duration::from_millis(300);
 
-/// Pause before a lost connection is opened again. Waiters poll meanwhile.
+/// Pause before a lost connection is opened again. It doubles after each failure, so that the clients of a full server
+/// leave it in peace. Waiters poll meanwhile.
 const RECONNECT_DELAY: Duration = Duration::from_millis(200);
+
+/// Longest pause before a connection is opened again.
+const LONGEST_DELAY: Duration = Duration::from_secs(4);
 
 /// A server that pushes its grants: the protocol of the connection that receives them.
 #[async_trait]
@@ -218,9 +222,11 @@ impl<T: NotificationTransport> Shared<T> {
     /// Connects, listens, and begins again when the connection is lost; returns when the server refuses,
     /// or nobody waits any more. A connection that cannot be opened is left to the next waiter, on its runtime.
     async fn run(self: Arc<Self>) {
+        let mut delay = RECONNECT_DELAY;
         loop {
             match timeout(CONNECT_LIMIT, self.transport.connect()).await {
                 Ok(Ok((connection, address))) => {
+                    delay = RECONNECT_DELAY;
                     if let End::Idle = self.listen(connection, address).await {
                         return;
                     }
@@ -232,7 +238,8 @@ impl<T: NotificationTransport> Shared<T> {
                 Ok(Err(_)) | Err(_) if self.close_if_idle() => return,
                 Ok(Err(_)) | Err(_) => {}
             }
-            sleep(RECONNECT_DELAY).await;
+            sleep(delay).await;
+            delay = LONGEST_DELAY.min(delay * 2);
         }
     }
 

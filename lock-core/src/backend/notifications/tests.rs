@@ -93,6 +93,43 @@ impl NotificationTransport for Unreachable {
     }
 }
 
+/// Refuses each connection, as a server does that has too many clients; counts them.
+#[derive(Clone, Default)]
+struct Full(Arc<AtomicUsize>);
+
+#[async_trait]
+impl NotificationTransport for Full {
+    type Connection = ();
+    type Address = ();
+
+    async fn connect(&self) -> Result<((), ()), BackendError> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Err(BackendError::no_answer("test", Duration::ZERO))
+    }
+
+    async fn recv(&self, _connection: &mut ()) -> Option<String> {
+        pending().await
+    }
+
+    async fn ping(&self, _connection: &mut ()) -> bool {
+        true
+    }
+
+    fn is_in_use(&self) -> bool {
+        true
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c26_a_server_that_refuses_connections_is_asked_ever_more_seldom() {
+    let transport = Full::default();
+    let notifications = Notifications::new(transport.clone());
+    notifications.open().await.expect("not refused for ever");
+    sleep(Duration::from_secs(60)).await;
+    let tries = transport.0.load(Ordering::Relaxed);
+    assert!((10..20).contains(&tries), "{tries} tries");
+}
+
 /// The next waiter may be on a runtime that can connect.
 #[tokio::test(start_paused = true)]
 async fn c26_a_connection_that_cannot_be_opened_is_left_to_the_next_waiter() {
