@@ -79,6 +79,22 @@ async fn a_minority_that_is_dead_hides_no_lock(mut set: Set) {
 
 on_three_and_five!(c31_a_listing_lacks_no_lock_while_a_majority_answers: a_minority_that_is_dead_hides_no_lock);
 
+/// C17: a listing of servers with many other keys is answered, if not in full.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c17_a_listing_stops_after_its_time() {
+    const FILL: &str = "for i = 1, 5000 do redis.call('SET', 'other:' .. i, '7') end";
+    let set = Set::of(3).await;
+    set.cli(&["EVAL", FILL, "0"]);
+    let (backend, client) = (set.backend().await, set.client().await);
+    let guard = held(&client, "held").await;
+    let admin = backend.admin().expect("it has one");
+    let cut = admin.list_within("", 10, Duration::ZERO).await.expect_err("no time");
+    assert!(cut.to_string().contains("the listing stopped"), "{cut}");
+    let held = admin.list_within("", 10, MINUTE).await.expect("an answer");
+    assert_eq!(held.len(), 1);
+    released(guard).await;
+}
+
 /// C19: a server that was stopped does not keep the requests of that time.
 async fn servers_that_were_stopped_keep_no_hold(set: Set) {
     let (client, name) = (set.client().await, fresh_name());

@@ -22,25 +22,11 @@ pub(crate) fn names_of(keys: &[String]) -> Vec<LockName> {
     names
 }
 
-/// Returns the first `limit` of these locks that are held. `inspect` inspects some of them, and `missing` has the
-/// errors of servers that did not list their names.
+/// Returns the first `limit` of these locks that are held, and stops after `time` with an error that says so.
+/// `inspect` inspects some of them, and `missing` has the errors of servers that did not list all their names.
 ///
 /// # Errors
 /// The error of `inspect`, or of a listing that some servers did not answer.
-#[cfg(feature = "quorum")]
-pub(crate) async fn held<F>(
-    names: &[LockName],
-    limit: usize,
-    missing: Vec<BackendError>,
-    inspect: impl Fn(Vec<LockName>) -> F,
-) -> Result<Vec<LockState>, BackendError>
-where
-    F: Future<Output = Result<States, BackendError>>,
-{
-    held_within(Duration::MAX, names, limit, missing, inspect).await
-}
-
-/// Returns the same, and stops after `time` with an error that says so.
 pub(crate) async fn held_within<F>(
     time: Duration,
     names: &[LockName],

@@ -1,7 +1,7 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lock_core::backend::take_and_give_back;
@@ -15,7 +15,7 @@ use super::membership;
 use super::round::Round;
 use super::voter::{Voter, VoterReport};
 use crate::operations::doctor;
-use crate::protocol::listing::held;
+use crate::protocol::listing::held_within;
 
 #[async_trait]
 impl LockAdmin for QuorumBackend {
@@ -25,8 +25,20 @@ impl LockAdmin for QuorumBackend {
     }
 
     async fn list(&self, prefix: &str, limit: usize) -> Result<Vec<LockState>, BackendError> {
-        let names = self.names(prefix).await?;
-        held(&names, limit, Vec::new(), |page| inspect_all(&self.voters, page, Some(1))).await
+        self.list_within(prefix, limit, Duration::MAX).await
+    }
+
+    async fn list_within(
+        &self,
+        prefix: &str,
+        limit: usize,
+        time: Duration,
+    ) -> Result<Vec<LockState>, BackendError> {
+        let begun = Instant::now();
+        let (names, missing) = self.names(prefix, time / 2).await?;
+        let time = (time / 4 * 3).saturating_sub(begun.elapsed());
+        let inspect = |page| inspect_all(&self.voters, page, Some(1));
+        held_within(time, &names, limit, missing, inspect).await
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
@@ -51,19 +63,27 @@ impl LockAdmin for QuorumBackend {
 
 impl QuorumBackend {
     /// Returns the names that start with `prefix` of all locks with a key on any server, sorted. Each hold has its key
-    /// on a majority, and so on one of the servers that answer.
-    pub(super) async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
+    /// on a majority, and so on one of the servers that answer. Stops after `time`, with errors that say so unless a
+    /// majority has told all of its names.
+    pub(super) async fn names(
+        &self,
+        prefix: &str,
+        time: Duration,
+    ) -> Result<(Vec<LockName>, Vec<BackendError>), BackendError> {
         let mut round = Round::ask(&self.voters, |voter| {
             let prefix = prefix.to_owned();
-            async move { voter.names(&prefix).await }
+            async move { voter.names(&prefix, time).await }
         });
         // A silent server is not waited for.
-        let answers = round.until(have_answered).await;
+        let answers = round.until(have_told_all).await;
         if !have_answered(answers) {
             return Err(too_few(answers));
         }
-        let names: BTreeSet<LockName> = said(answers).flatten().cloned().collect();
-        Ok(names.into_iter().collect())
+        let names: BTreeSet<LockName> =
+            said(answers).flat_map(|(names, _)| names).cloned().collect();
+        let missing = said(answers).filter_map(|(_, missing)| missing.clone());
+        let missing = if have_told_all(answers) { Vec::new() } else { missing.collect() };
+        Ok((names.into_iter().collect(), missing))
     }
 
     /// Checks that all servers can be reached and vote, and then that they have all holds. Lets those in that restarted:
@@ -82,11 +102,22 @@ impl QuorumBackend {
 }
 
 impl Voter {
-    /// Returns the names of the locks that have a key on it. This has no time limit, since it may take long.
-    async fn names(&self, prefix: &str) -> Result<Vec<LockName>, BackendError> {
-        let (names, missing) = self.server.names_within(prefix, Duration::MAX).await;
-        missing.into_iter().next().map_or(Ok(names), |error| Err(self.signed(error)))
+    /// Returns the names of the locks that have a key on it, and an error if they are not all.
+    async fn names(&self, prefix: &str, time: Duration) -> Result<Names, BackendError> {
+        let (names, missing) = self.server.names_within(prefix, time).await;
+        match missing.into_iter().next().map(|error| self.signed(error)) {
+            Some(error) if names.is_empty() => Err(error),
+            missing => Ok((names, missing)),
+        }
     }
+}
+
+/// Names of locks, and an error if they are not all.
+type Names = (Vec<LockName>, Option<BackendError>);
+
+/// Returns true if a majority has told all of its names.
+fn have_told_all(answers: &Answers<Names>) -> bool {
+    said(answers).filter(|(_, missing)| missing.is_none()).count() >= majority(answers.len())
 }
 
 fn examine_votes(answers: &Answers<VoterReport>) -> Finding {

@@ -29,8 +29,10 @@ impl QuorumBackend {
     /// Checks that each hold stands on all servers, which all vote.
     pub(super) async fn examine_holds(&self, prefix: &str) -> Finding {
         match timeout(LIMIT, self.on_fewer_than_all(prefix)).await {
-            Ok(Some(names)) => finding(&names, self.voters.len()),
-            Ok(None) | Err(_) => Finding::unknown(
+            Ok(Some((names, is_all))) if is_all || !names.is_empty() => {
+                finding(&names, self.voters.len())
+            }
+            Ok(_) | Err(_) => Finding::unknown(
                 CHECK,
                 "there are too many locks to see quickly which ones stand on all servers",
                 "wait for the longest TTL in use before another server is restarted",
@@ -38,15 +40,16 @@ impl QuorumBackend {
         }
     }
 
-    /// Returns the locks whose hold some server lacks; `None` if no majority answers.
-    async fn on_fewer_than_all(&self, prefix: &str) -> Option<Vec<LockName>> {
-        let names = self.names(prefix).await.ok()?;
-        let first = self.incomplete(&names).await?;
-        if first.is_empty() {
-            return Some(first);
+    /// Returns the locks whose hold some server lacks, and true if all locks were looked at; `None` if no majority
+    /// answers.
+    async fn on_fewer_than_all(&self, prefix: &str) -> Option<(Vec<LockName>, bool)> {
+        let (names, missing) = self.names(prefix, LIMIT / 2).await.ok()?;
+        let mut incomplete = self.incomplete(&names).await?;
+        if !incomplete.is_empty() {
+            sleep(PAUSE).await;
+            incomplete = self.incomplete(&incomplete).await?;
         }
-        sleep(PAUSE).await;
-        self.incomplete(&first).await
+        Some((incomplete, missing.is_empty()))
     }
 
     async fn incomplete(&self, names: &[LockName]) -> Option<Vec<LockName>> {
