@@ -1,5 +1,6 @@
 //! Keys of another type in the place of a lock's companions, while the lock is held.
 
+use leasehold::admin::Health;
 use leasehold::core::backend::{Claim, Release};
 use leasehold::core::{LockAdmin, Whom};
 use leasehold::redis::RedisBackend;
@@ -7,7 +8,7 @@ use leasehold::{DistributedLock, Kind};
 use lock_testkit::{RedisServer, Reply};
 
 use crate::queue::{claim, companion, place};
-use crate::support::fresh_name;
+use crate::support::{client, fresh_name, held, patient, released};
 
 const COMPANIONS: [&str; 3] = ["queue", "waiters", "fence"];
 
@@ -58,4 +59,42 @@ async fn c14_a_hold_ends_whatever_its_companions_are() {
             is_free(&server, &claim);
         }
     }
+}
+
+/// C31: the lock's own state does not show why nobody gets the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_companion_of_somebody_else_is_named() {
+    let server = RedisServer::start().await;
+    let client = client(&server.url()).await;
+    let spoils: [(&str, &[&str]); 5] = [
+        ("fence", &["SET", "abc"]),
+        ("fence", &["RPUSH", "x"]),
+        ("queue", &["SET", "abc"]),
+        ("waiters", &["SET", "abc"]),
+        ("waiters", &["RPUSH", "x"]),
+    ];
+    for (what, command) in spoils {
+        let name = fresh_name();
+        released(held(&client, &name).await).await;
+        let found = client.admin().examine(&*name).await.expect("an answer");
+        assert!(found.iter().all(|finding| finding.check != "companions"), "{found:?}");
+        let companion = companion(&name, what);
+        server.cli(&["DEL", &companion]);
+        server.cli(&[command[0], &companion, command[1]]);
+        let found = client.admin().examine(&*name).await.expect("an answer");
+        let named = found.iter().find(|finding| finding.check == "companions").expect(what);
+        assert!(named.health == Health::Risk && named.seen.contains(&companion), "{named}");
+    }
+}
+
+/// C15: the error says where to look.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c15_a_companion_of_another_type_has_an_error_that_names_the_candidates() {
+    let server = RedisServer::start().await;
+    let (client, name) = (client(&server.url()).await, fresh_name());
+    let _held = held(&client, &name).await;
+    server.cli(&["SET", &companion(&name, "queue"), "abc"]);
+    let refused = client.acquire(patient(&name)).await.expect_err("it cannot wait");
+    let text = refused.to_string();
+    assert!(text.contains("{NAME}:queue") && text.contains("leasehold doctor NAME"), "{text}");
 }

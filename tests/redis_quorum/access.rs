@@ -4,6 +4,7 @@ use leasehold::admin::{Finding, Health};
 use lock_testkit::RedisServer;
 
 use crate::set::Set;
+use crate::support::{fresh_name, held, released};
 
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,3 +48,17 @@ async fn the_doctor_says_who_votes(mut set: Set) {
 }
 
 on_three_and_five!(c31_the_doctor_says_who_votes: the_doctor_says_who_votes);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_companion_of_somebody_else_is_named() {
+    let (set, name) = (Set::of(3).await, fresh_name());
+    let client = set.client().await;
+    released(held(&client, &name).await).await;
+    assert_eq!(client.admin().examine(&*name).await.expect("an answer").len(), 1);
+    let counter = format!("{{{name}}}:fence");
+    set.servers[1].cli(&["SET", &counter, "abc"]);
+    let found = client.admin().examine(&*name).await.expect("an answer");
+    let named = found.iter().find(|finding| finding.check == "companions").expect("it looks");
+    let address = set.servers[1].addr().to_string();
+    assert!(named.seen.contains(&counter) && named.seen.contains(&address), "{named}");
+}

@@ -7,11 +7,16 @@ use lock_core::{BackendError, Finding, LockState};
 use redis::cmd;
 
 use crate::operations::backend::RedisBackend;
+use crate::operations::companions::{Form, spoilt};
 use crate::protocol::keys::Keys;
 use crate::protocol::reply;
 
 /// Number of holders of one lock above which its requests delay those of other locks.
 const CROWD: usize = 300;
+
+/// The companions of a lock.
+const COMPANIONS: [(&str, Form); 3] =
+    [("fence", Form::Token), ("queue", Form::Of("zset")), ("waiters", Form::Of("hash"))];
 
 /// Least lead of a grant before the server's clock that shows a step of the clock.
 const STEP: Duration = Duration::from_secs(1);
@@ -21,7 +26,8 @@ impl RedisBackend {
     pub(crate) async fn examine_lock(&self, state: &LockState) -> Vec<Finding> {
         let (step_back, raw_key) = join(self.step_back(state), self.raw_key(state)).await;
         let asked = [step_back, raw_key].into_iter().filter_map(Result::ok).flatten();
-        crowd(state).into_iter().chain(asked).collect()
+        let companions = spoilt(&self.server, &state.name, &COMPANIONS).await;
+        crowd(state).into_iter().chain(asked).chain(companions).collect()
     }
 
     /// Finds a hold that was granted later than now by the server's clock: the hold of a dead holder lasts longer by

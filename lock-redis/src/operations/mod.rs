@@ -3,6 +3,7 @@
 mod admin;
 pub(crate) mod backend;
 mod changes;
+pub(crate) mod companions;
 mod connect;
 pub(crate) mod doctor;
 mod examination;

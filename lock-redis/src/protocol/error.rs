@@ -129,7 +129,8 @@ fn classify_answer(error: RedisError) -> BackendError {
         "NOCLUSTER" => refused(error, "the server is part of no cluster: connect by redis://"),
         "WRONGTYPE" => refused(
             error,
-            "a key of another type has the name of a companion key: choose another name",
+            "a key of another type is in the place of a companion of the lock, such as {NAME}:fence, {NAME}:queue or \
+             {NAME}:waiters: `leasehold doctor NAME` tells which; delete it, or choose another name",
         ),
         "COUNTER" => refused(error, "the fencing counter is damaged: delete that key"),
         "CLOCK" => refused(error, "the server's clock cannot be trusted: set it right"),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use lock_core::backend::take_and_give_back;
 use lock_core::{BackendError, Finding, Health, Holder, LockAdmin, LockName, LockState, Whom};
 
@@ -14,8 +15,17 @@ use super::majority::{Answers, errors, have_answered, majority, said, too_few};
 use super::membership;
 use super::round::Round;
 use super::voter::{Voter, VoterReport};
+use crate::operations::companions::{Form, spoilt};
 use crate::operations::doctor;
 use crate::protocol::listing::held_within;
+
+/// The companions of a lock.
+const COMPANIONS: [(&str, Form); 4] = [
+    ("fence", Form::Token),
+    ("ended", Form::Token),
+    ("waiting", Form::Of("zset")),
+    ("next", Form::Of("string")),
+];
 
 #[async_trait]
 impl LockAdmin for QuorumBackend {
@@ -39,6 +49,16 @@ impl LockAdmin for QuorumBackend {
         let time = (time / 4 * 3).saturating_sub(begun.elapsed());
         let inspect = |page| inspect_all(&self.voters, page, Some(1));
         held_within(time, &names, limit, missing, inspect).await
+    }
+
+    async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
+        let of_each = self.voters.iter().map(|voter| async move {
+            let found = voter
+                .within_limit(async { Ok(spoilt(&voter.server, &state.name, &COMPANIONS).await) });
+            let found = found.await.unwrap_or_default().into_iter();
+            found.map(|finding| of(voter, finding)).collect::<Vec<_>>()
+        });
+        Ok(join_all(of_each).await.concat())
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {
