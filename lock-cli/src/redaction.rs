@@ -3,6 +3,9 @@
 /// Words of a URL's query that begin a password.
 const QUERY: [&str; 2] = ["pass=", "password="];
 
+/// User and password in the form of a URL that an error of a backend describes.
+const FORM: &str = "[user:password";
+
 /// Returns `text` without the parts between `://` and `@`, and after `pass=` or `password=`.
 pub(crate) fn redacted(text: &str) -> String {
     // C32: a text of others may repeat a URL.
@@ -31,8 +34,8 @@ fn url_in(word: &str) -> Option<&str> {
 
 fn without_user(word: &str) -> String {
     match word.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?))) {
-        Some((scheme, (_, host))) => format!("{scheme}://…@{host}"),
-        None => word.to_owned(),
+        Some((scheme, (user, host))) if user != FORM => format!("{scheme}://…@{host}"),
+        _ => word.to_owned(),
     }
 }
 
@@ -73,6 +76,12 @@ mod tests {
             ("redis+unix:/x?PASS=secret", "redis+unix:/x?PASS=…"),
             ("postgres:///x?Password=a&pass=b&c", "postgres:///x?Password=…&pass=…&c"),
             ("file:/a mail@host\n", "file:/a mail@host\n"),
+            (
+                "form redis-…://[user:password@]host[:port]",
+                "form redis-…://[user:password@]host[:port]",
+            ),
+            ("etcd://[user:password@]h etcd://u:secret@h", "etcd://[user:password@]h etcd://…@h"),
+            ("redis://[user:password@u:secret@h", "redis://…@h"),
         ] {
             assert_eq!(redacted(text), shown);
         }
