@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use futures_util::future::join_all;
+use futures_util::future::{join, join_all};
 use lock_core::{BackendError, Finding, Health};
 use redis::cmd;
 
@@ -109,8 +109,10 @@ async fn look_at(server: &Node, servers: Servers) -> Result<ServerFacts, Backend
         "" => role(&info),
         address => role_at(address, &info),
     };
-    let watching = watching(server).await?;
-    let mut settings = vec![version(&info), role, eviction(&info), persistence(&info), watching];
+    let (events, sync) =
+        join(setting(server, "notify-keyspace-events"), setting(server, "appendfsync")).await;
+    let (watching, persistence) = (watching(events?), persistence(&info, sync?.as_deref()));
+    let mut settings = vec![version(&info), role, eviction(&info), persistence, watching];
     settings.extend(replicas(&info, servers));
     let settings = settings.into_iter().map(|finding| at(&server.address, finding)).collect();
     let replicas = replicas_of(&info)
@@ -272,9 +274,15 @@ fn eviction(info: &Info<'_>) -> Finding {
     }
 }
 
-fn persistence(info: &Info<'_>) -> Finding {
-    match info.get("aof_enabled") {
-        "1" => Finding::good("persistence", "an append-only file is written"),
+/// `sync` is the setting `appendfsync`, if this user may see it.
+fn persistence(info: &Info<'_>, sync: Option<&str>) -> Finding {
+    match (info.get("aof_enabled"), sync) {
+        ("1", Some("no")) => Finding::risk(
+            "persistence",
+            "the append-only file is synced when the system likes: a power loss forgets locks that are held",
+            "set appendfsync everysec, or always",
+        ),
+        ("1", _) => Finding::good("persistence", "an append-only file is written"),
         _ => Finding::risk(
             "persistence",
             "no append-only file is written: a restart forgets locks that are held",
@@ -283,21 +291,28 @@ fn persistence(info: &Info<'_>) -> Finding {
     }
 }
 
-/// C44: checks the delay with which a watch learns of changes. A slow one endangers no lock, so this is never a risk.
-async fn watching(server: &Node) -> Result<Finding, BackendError> {
+/// Returns a setting of the server; `None` if this user may not see it.
+async fn setting(server: &Node, name: &str) -> Result<Option<String>, BackendError> {
     let mut get = cmd("CONFIG");
-    get.arg("GET").arg("notify-keyspace-events");
-    let seen = match server.send(get).await {
+    get.arg("GET").arg(name);
+    match server.send(get).await {
         Ok(reply) => {
             let settings: HashMap<String, String> = reply::read(reply, "CONFIG GET")?;
-            learns_by(settings.values().next().map_or("", String::as_str))
+            Ok(Some(settings.into_values().next().unwrap_or_default()))
         }
-        Err(error) if error.is_transient() => return Err(error),
-        Err(_) => "a watch looks once a second, and is told of changes if the server has \
-                   keyspace events on, which this user may not see"
-            .to_owned(),
+        Err(error) if error.is_transient() => Err(error),
+        Err(_) => Ok(None),
+    }
+}
+
+/// C44: checks the delay with which a watch learns of changes. A slow one endangers no lock, so this is never a risk.
+fn watching(events: Option<String>) -> Finding {
+    let unseen = || {
+        "a watch looks once a second, and is told of changes if the server has keyspace events on, which this user \
+         may not see"
+            .to_owned()
     };
-    Ok(Finding::good("watching", seen))
+    Finding::good("watching", events.map_or_else(unseen, |events| learns_by(&events)))
 }
 
 /// Describes the way in which a watch learns of changes, from the events that the server sends.

@@ -60,3 +60,17 @@ fn c44_a_server_that_tells_of_all_changes_is_known() {
     assert!(["KA", "AKE", "g$xzKlh"].into_iter().all(tells));
     assert!(!["", "AE", "g$xK", "K"].into_iter().any(tells));
 }
+
+#[test]
+fn c31_a_file_that_only_the_system_syncs_is_a_risk() {
+    let of = |info: &str, sync| persistence(&Info::parse(info), sync).health;
+    for (sync, health) in [
+        (Some("no"), Health::Risk),
+        (Some("everysec"), Health::Good),
+        (Some("always"), Health::Good),
+        (None, Health::Good),
+    ] {
+        assert_eq!(of("aof_enabled:1\r\n", sync), health, "{sync:?}");
+        assert_eq!(of("aof_enabled:0\r\n", sync), Health::Risk, "{sync:?}");
+    }
+}
