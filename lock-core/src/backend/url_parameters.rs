@@ -1,5 +1,7 @@
 //! The parameters of a URL: the part behind its question mark.
 
+use std::collections::HashSet;
+
 use percent_encoding::percent_decode_str;
 
 use crate::model::LockError;
@@ -41,14 +43,11 @@ impl UrlParameters {
         Self { base: base.to_owned(), pairs, fragment, has_late_at }
     }
 
-    /// Takes a parameter out, and returns its value, percent-decoded. If the parameter occurs several times, the last
-    /// value counts.
+    /// Takes a parameter out, and returns its value, percent-decoded. If the parameter occurs several times, the others
+    /// stay, and [`refuse_unless`](Self::refuse_unless) refuses them.
     pub fn take(&mut self, key: &str) -> Option<String> {
-        let (ours, others) = self.pairs.drain(..).partition(|pair| key_of(pair) == key);
-        self.pairs = others;
-        let ours: Vec<String> = ours;
-        let value = ours.last()?.split_once('=').map_or("", |(_, value)| value);
-        Some(decoded(value))
+        let pair = self.pairs.remove(self.pairs.iter().position(|pair| key_of(pair) == key)?);
+        Some(decoded(pair.split_once('=').map_or("", |(_, value)| value)))
     }
 
     /// Takes the fragment out: the text behind `#`, not decoded.
@@ -96,13 +95,15 @@ impl UrlParameters {
         }
     }
 
-    /// Refuses the remaining parameters, except for the keys that the driver knows by `is_known`.
+    /// Refuses the remaining parameters, except for the keys that the driver knows by `is_known`, each once.
     ///
     /// # Errors
     /// [`LockError::Config`], which names the parameter. Its value is not repeated: it may be a secret.
     pub fn refuse_unless(&self, is_known: impl Fn(&str) -> bool) -> Result<(), LockError> {
         // C49: a misspelt parameter must not be ignored.
-        let unknown = self.pairs.iter().map(|pair| key_of(pair)).find(|key| !is_known(key));
+        let mut seen = HashSet::new();
+        let mut keys = self.pairs.iter().map(|pair| key_of(pair));
+        let unknown = keys.find(|key| !is_known(key) || !seen.insert(key.clone()));
         match (unknown, &self.fragment) {
             (None, None) => Ok(()),
             (Some(key), _) => Err(self.refusal(&key)),
@@ -123,9 +124,9 @@ impl UrlParameters {
         let is_word = |c: char| c.is_ascii_alphanumeric() || "-_.[]".contains(c);
         let may_be_secret = self.pairs.iter().any(|pair| pair.contains('@'));
         match key.chars().all(is_word) && key.len() <= LONGEST_SHOWN && !may_be_secret {
-            true => {
-                config(format!("the URL has a parameter `{key}`, which this backend does not know"))
-            }
+            true => config(format!(
+                "the URL has a parameter `{key}` that this backend does not know, or has it twice"
+            )),
             false => {
                 config(format!("the URL has an unknown parameter after its `?`, {IN_A_PASSWORD}"))
             }
@@ -180,10 +181,22 @@ mod tests {
     }
 
     #[test]
-    fn c49_a_key_may_be_percent_encoded_and_the_last_of_several_counts() {
-        let mut parameters = UrlParameters::of("x://h?d%62=1&db=2%2Fa&c=3");
+    fn c49_a_key_may_be_percent_encoded() {
+        let mut parameters = UrlParameters::of("x://h?d%62=2%2Fa&c=3");
         assert_eq!(parameters.take("db").as_deref(), Some("2/a"));
         assert_eq!(parameters.url(), "x://h?c=3");
+    }
+
+    /// C49: neither of two values may be ignored.
+    #[test]
+    fn c49_a_parameter_that_occurs_twice_is_refused() {
+        let mut parameters = UrlParameters::of("x://h?d%62=1&protocol=2&db=2");
+        assert_eq!(parameters.take("db").as_deref(), Some("1"));
+        let known = |key: &str| key == "protocol";
+        let refused = parameters.refuse_unless(known).expect_err("twice").to_string();
+        assert!(refused.contains("`db`") && refused.contains("twice"), "{refused}");
+        let twice = UrlParameters::of("x://h?protocol=2&protocol=3").refuse_unless(known);
+        assert!(twice.expect_err("twice").to_string().contains("`protocol`"));
     }
 
     #[test]
