@@ -7,7 +7,11 @@ local value, found = read(lock)
 if found then return not_a_lock(found) end
 local now = server_time()
 local holds, left = holds_in(value, now), redis.call('PTTL', lock)
-if not holds.mark then return nil end
+if not holds.mark then
+  -- A replica, which may lack the newest hold, refuses any write.
+  redis.call('DEL', lock)
+  return nil
+end
 if digits == '' then
   -- Also ends a hold of a foreign client, which is not in the list.
   holds = { changed = true }
