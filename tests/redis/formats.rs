@@ -28,6 +28,7 @@ fn records() -> Vec<String> {
         permits(":0-3:label"),
         permits(":0:label\nmore"),
         format!("*5\n{OWNER}:7:soon:1:0:label"),
+        format!("*70000\n{OWNER}:7:{LATER}:1:0:label"),
         format!("*x\n{OWNER}:7:{LATER}:1::label"),
         format!("2\n{OWNER}:7:{LATER}:1::label"),
         format!("{OWNER}:x:{LATER}:label"),

@@ -122,10 +122,11 @@ fn busy(mut parts: Vec<Value>) -> Result<Contention, BackendError> {
     if parts.len() > 4
         && let Some(beside) = parts.pop()
     {
-        let (permits, first, label): (u16, u16, String) = read(beside, "numbers of permits")?;
-        contention.permits = permits;
-        let label = Label::new(label).ok().filter(|_| first > 0);
-        contention.first_waiter = label.map(|label| Box::new((first, label)));
+        // S3: a later version may count more permits than this version knows.
+        let (permits, first, label): (u64, u64, String) = read(beside, "numbers of permits")?;
+        contention.permits = permits.try_into().unwrap_or(0);
+        let first = u16::try_from(first).ok().filter(|first| *first > 0);
+        contention.first_waiter = first.zip(Label::new(label).ok()).map(Box::new);
     }
     let [left, holder, position, now] =
         <[Value; 4]>::try_from(parts).map_err(|_| unreadable("the answer to an acquire"))?;
@@ -142,7 +143,7 @@ fn busy(mut parts: Vec<Value>) -> Result<Contention, BackendError> {
 
 /// Value of a lock's key, ms left, number of waiters, the type of a key that is no lock, and each number of permits that the
 /// waiters count.
-type RawState = (Option<Vec<u8>>, i64, u64, String, Vec<u16>);
+type RawState = (Option<Vec<u8>>, i64, u64, String, Vec<u64>);
 
 /// Reads the values of the keys from the answer of the inspect script.
 #[cfg(feature = "quorum")]
@@ -167,7 +168,7 @@ pub(crate) fn states(
         }
         let holders = value.map(|value| holders(&value, millis(left), server_time(now)));
         let state = LockState::new(name.clone(), holders.into_iter().flatten(), Some(waiters));
-        Ok(state.counted_as(counted))
+        Ok(state.counted_as(counted.into_iter().filter_map(|number| number.try_into().ok())))
     };
     if states.len() != names.len() {
         return Err(unreadable("the state of locks"));
