@@ -67,6 +67,19 @@ async fn c15_a_replica_is_named() {
     assert_says(&shown(&evicted), &["READONLY", "it is a replica; name its primary"]);
 }
 
+/// The user has all rights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c31_a_clock_that_cannot_be_trusted_is_no_missing_right() {
+    let server = RedisServer::start_with_clock(&[]).await;
+    let ahead = Duration::from_secs(2 * 24 * 60 * 60);
+    server.clock().expect("it has one").set_forward(ahead);
+    let client = client(&server.url()).await;
+    assert_says(&risk(&client, "writes").await, &["the server's clock cannot be trusted"]);
+    assert_says(&risk(&client, "clock").await, &["ahead of ours"]);
+    let findings = client.admin().doctor().await.expect("an answer");
+    assert!(findings.iter().all(|finding| finding.check != "rights"), "{findings:?}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c15_a_server_that_is_full_says_what_of() {
     let server = RedisServer::start().await;

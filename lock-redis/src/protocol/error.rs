@@ -208,6 +208,12 @@ pub(crate) fn lacks_rights(error: RequestError, missing: &[String]) -> BackendEr
     }
 }
 
+/// Returns true if the error, of one server or of several, says that the user lacks a right.
+pub(crate) fn is_about_rights(error: &BackendError) -> bool {
+    let text = error.to_string();
+    ["the user may not", "the user lacks"].iter().any(|told| text.contains(told))
+}
+
 fn lacks(error: RedisError, missing: &[String]) -> BackendError {
     let text = error.detail().unwrap_or_default();
     let named = command_of(text);

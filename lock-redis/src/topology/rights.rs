@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, Finding};
 use redis::cmd;
 
-use crate::protocol::error::{is_unknown_command, lacks_command, lacks_right};
+use crate::protocol::error::{is_about_rights, is_unknown_command, lacks_command, lacks_right};
 use crate::protocol::keys::trial;
 use crate::scripts::{Form, NO_KEYS, Servers, TRY_RIGHTS};
 use crate::wire::node::Node;
@@ -102,8 +102,13 @@ fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<
             findings.push(Finding::risk("commands", error.to_string(), remedy));
         }
         Err(error) if findings.is_empty() => {
-            let remedy = "grant the user what the documentation of the Redis backend lists";
-            findings.push(Finding::risk("rights", error.to_string(), remedy));
+            let (check, remedy) = match is_about_rights(&error) {
+                true => {
+                    ("rights", "grant the user what the documentation of the Redis backend lists")
+                }
+                false => ("writes", "mend that: until then no lock is granted"),
+            };
+            findings.push(Finding::risk(check, error.to_string(), remedy));
         }
         Ok(()) | Err(_) => {}
     }
