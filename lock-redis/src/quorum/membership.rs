@@ -41,7 +41,31 @@ use tokio::time::sleep;
 
 use super::majority::{Answers, majority, said};
 use super::round::Round;
-use super::voter::{ANSWER_COUNTS_FOR, LettingIn, Voter, VoterReport};
+use super::voter::{ANSWER_COUNTS_FOR, LettingIn, Voter};
+
+/// Facts that a voter reports.
+#[derive(Clone, Debug)]
+pub(super) struct VoterReport {
+    /// The run of the server.
+    pub(super) run: String,
+    /// True if this run was let in.
+    pub(super) is_in: bool,
+    /// True if an earlier run was let in: it has been a voter before.
+    pub(super) was_in: bool,
+    /// Longest time left of the holds that it granted.
+    pub(super) held: Duration,
+    /// Its greatest ballot.
+    pub(super) high: u64,
+    /// Time for which it does not vote yet, since it was let in.
+    pub(super) out: Duration,
+}
+
+impl VoterReport {
+    /// Returns true if it votes.
+    pub(super) fn votes(&self) -> bool {
+        self.is_in && self.out.is_zero()
+    }
+}
 
 /// The time for which a server stays out, and the ballots that it may grant then.
 #[derive(Debug, PartialEq)]

@@ -18,6 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::BACKEND;
 use super::absence::{self, Absence};
 use super::keys::{FLOOR, HELD, HIGH, OUT, RUN, of_lock};
+use super::membership::VoterReport;
 use super::scripts::{self, EXTEND, GIVE_BACK, LET_IN, TELL, VOTE};
 use super::votes::{self, Vote};
 use crate::operations::renewals::holds_and_ttls;
@@ -89,30 +90,6 @@ pub(super) struct GivingBack {
     pub(super) marks: bool,
     /// True if a hold ends, not only an attempt: no late vote restores it.
     pub(super) ends: bool,
-}
-
-/// Facts that a voter reports.
-#[derive(Clone, Debug)]
-pub(super) struct VoterReport {
-    /// The run of the server.
-    pub(super) run: String,
-    /// True if this run was let in.
-    pub(super) is_in: bool,
-    /// True if an earlier run was let in: it has been a voter before.
-    pub(super) was_in: bool,
-    /// Longest time left of the holds that it granted.
-    pub(super) held: Duration,
-    /// Its greatest ballot.
-    pub(super) high: u64,
-    /// Time for which it does not vote yet, since it was let in.
-    pub(super) out: Duration,
-}
-
-impl VoterReport {
-    /// Returns true if it votes.
-    pub(super) fn votes(&self) -> bool {
-        self.is_in && self.out.is_zero()
-    }
 }
 
 impl Voter {
