@@ -44,7 +44,6 @@ DECLARE
     waiter "@schema@"."@table@_queue";
     looked_at bigint := coalesce(last.served, 0);
     passed_over bigint;
-    dead uuid[];
     cut_off timestamptz := clock_timestamp() - interval '@waiter_liveness_ms@ milliseconds';
     slots bigint[];
     ttl_ms bigint;
@@ -58,14 +57,8 @@ BEGIN
             WHERE q.name = lock_name AND q.place > looked_at ORDER BY q.place LIMIT 1;
         EXIT WHEN NOT FOUND;
         IF waiter.seen_at <= cut_off AND waiter.owner IS DISTINCT FROM me THEN
-            -- A crowd is removed in parts: after the first part a later look goes on.
-            is_blocked := dead IS NOT NULL;
-            EXIT WHEN is_blocked;
-            dead := ARRAY(SELECT q.owner FROM "@schema@"."@table@_queue" q
-                WHERE q.name = lock_name AND q.place > looked_at AND q.seen_at <= cut_off
-                    AND q.owner IS DISTINCT FROM me ORDER BY q.place LIMIT 10000);
-            -- Looks again at each, since a waiter may just have come back.
-            DELETE FROM "@schema@"."@table@_queue" q WHERE q.owner = ANY (dead) AND q.seen_at <= cut_off;
+            DELETE FROM "@schema@"."@table@_queue" q WHERE q.name = lock_name AND q.place > looked_at
+                AND q.seen_at <= cut_off AND q.owner IS DISTINCT FROM me;
             CONTINUE;
         END IF;
         looked_at := waiter.place;
