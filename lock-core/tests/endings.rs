@@ -274,3 +274,19 @@ fn c17_an_attachment_waits_for_a_late_runtime_within_its_limit() {
     later.join().expect("no panic");
     assert!(refused.is_transient() && took < limit + SECOND, "{refused} after {took:?}");
 }
+
+/// S5: two calls that attach one lease do not both get it, however late the answer to one of them comes.
+#[tokio::test(start_paused = true)]
+async fn s5_a_lease_is_attached_by_one_call_at_a_time() {
+    let (client, faulty, store) = faulty_client();
+    let lease = client.acquire("a").await.expect("a free lock").detach().expect("held");
+    faulty.once(Operation::Extend, Fault::Late(SECOND / 10));
+    let second = async {
+        sleep(SECOND / 100).await;
+        if let Ok(guard) = client.attach(lease.clone()).await {
+            guard.release().await.expect("held to the end");
+        }
+    };
+    let (first, ()) = tokio::join!(client.attach(lease.clone()), second);
+    assert_eq!(first.as_ref().is_ok_and(LockGuard::is_held), is_held(&store), "{first:?}");
+}

@@ -24,7 +24,7 @@ impl Shared {
             return Err(lost(LostReason::MaxHold));
         };
         // S5: an earlier guard of the lease gives it back now, or never.
-        self.renewer.attaching(&lease)?;
+        let _attaching = self.renewer.attaching(&lease)?;
         if self.janitor.has(&name, owner) {
             return Err(lost(LostReason::Released));
         }

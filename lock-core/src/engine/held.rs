@@ -16,11 +16,11 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Renews a hold from now on. `None` if its lease is held already.
-    pub(super) fn new(hold: Hold, renewer: &Arc<Renewer>) -> Option<Self> {
+    /// Renews a hold from now on.
+    pub(super) fn new(hold: Hold, renewer: &Arc<Renewer>) -> Self {
         let hold = Arc::new(hold);
-        let is_registered = renewer.register(hold.clone());
-        is_registered.then(|| Self { hold, renewer: renewer.clone() })
+        renewer.register(hold.clone());
+        Self { hold, renewer: renewer.clone() }
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Registry {
     pub(super) watches: Vec<(Arc<Hold>, LossWatch)>,
     /// Time of the renewer's next look; `None` if it sleeps until it is woken.
     pub(super) looks_at: Option<Moment>,
+    /// Owners whose leases are being attached.
+    attaching: Vec<Weak<OwnerId>>,
     /// Holds whose leases were attached.
     attached: Vec<Weak<Hold>>,
 }
@@ -26,16 +28,21 @@ impl Registry {
         self.holds.of(owner).is_some_and(|hold| !hold.is_over())
     }
 
-    /// Lets a lease be attached, unless a guard of it holds it or gives it back. Earlier guards of it have lost it, and give
-    /// nothing back from now on.
-    pub(super) fn attaching(&self, lease: &Lease) -> Result<(), LockError> {
-        let name = lease.name.clone();
-        if self.has(lease.owner) {
+    /// Lets a lease be attached, unless a guard of it holds it or gives it back, or another call attaches it. Earlier guards
+    /// of it have lost it, and give nothing back from now on. The call ends with the drop of the result.
+    pub(super) fn attaching(&mut self, lease: &Lease) -> Result<Arc<OwnerId>, LockError> {
+        let (name, owner) = (lease.name.clone(), Arc::new(lease.owner));
+        self.attaching.retain(|other| other.strong_count() > 0);
+        let mut others = self.attaching.iter().filter_map(Weak::upgrade);
+        if others.any(|other| other == owner) || self.has(lease.owner) {
             return Err(LockError::AlreadyAttached { name });
         }
         let earlier = self.attached.iter().filter_map(Weak::upgrade);
         match earlier.filter(|hold| hold.owner == lease.owner).all(|hold| hold.supersede()) {
-            true => Ok(()),
+            true => {
+                self.attaching.push(Arc::downgrade(&owner));
+                Ok(owner)
+            }
             false => Err(LockError::Lost { name, reason: LostReason::Released, source: None }),
         }
     }

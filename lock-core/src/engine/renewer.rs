@@ -16,7 +16,9 @@ use super::process::Process;
 use super::registry::Registry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
-use crate::model::{BackendError, Clock, Lease, LockError, LostReason, Moment, Renewal, Renewals};
+use crate::model::{
+    BackendError, Clock, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Renewals,
+};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -76,22 +78,17 @@ impl Renewer {
         Self { backend, clock, telemetry, process, is_single, registry, changed, has_run, ran_at }
     }
 
-    /// Renews a hold from now on. Returns false if its lease is held already: if a lease were attached twice, one guard
-    /// would believe in it after the other has released it.
-    pub(crate) fn register(&self, hold: Arc<Hold>) -> bool {
+    /// Renews a hold from now on.
+    pub(crate) fn register(&self, hold: Arc<Hold>) {
         let now = hold.began;
         let due = duty_within(&hold, now);
         let mut registry = self.registry();
-        if registry.has(hold.owner) {
-            return false;
-        }
         registry.holds.put(hold.clone(), now.after(due));
         let in_time = registry.looks_at.is_some_and(|at| now.until(at) <= due);
         drop(registry);
         if self.watch(hold) || !in_time {
             self.changed.notify_one();
         }
-        true
     }
 
     /// Watches for the losses that the backend tells by itself; returns false if it tells none. A panic of the backend
@@ -107,8 +104,8 @@ impl Renewer {
         is_watched
     }
 
-    /// Lets a lease be attached: earlier guards of it give nothing back from now on.
-    pub(crate) fn attaching(&self, lease: &Lease) -> Result<(), LockError> {
+    /// Lets a lease be attached, until the drop of the result: earlier guards of it give nothing back from now on.
+    pub(crate) fn attaching(&self, lease: &Lease) -> Result<Arc<OwnerId>, LockError> {
         self.registry().attaching(lease)
     }
 

@@ -334,12 +334,9 @@ impl Shared {
         let (options, telemetry) = (&self.options, self.telemetry.clone());
         let (clock, process) = (options.clock.clone(), self.process);
         let hold = Hold::new(lease, clock, options.drift, telemetry, process);
-        match Held::new(hold, &self.renewer) {
-            // The client was shut down while we asked.
-            Some(_) if self.is_closed() => Err(LockError::Closed { name }),
-            Some(held) => Ok(held),
-            None => Err(LockError::AlreadyAttached { name }),
-        }
+        let held = Held::new(hold, &self.renewer);
+        // The client may have been shut down while we asked.
+        if self.is_closed() { Err(LockError::Closed { name }) } else { Ok(held) }
     }
 
     /// Gives back what was just passed on in this client, if the client is shut down: the shutdown may have looked
