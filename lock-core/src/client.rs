@@ -260,9 +260,9 @@ impl LockClient {
     ///   lease is giving it back.
     /// - [`LockError::Invalid`] if the TTL of the lease is not longer than the [drift](crate::ClientOptions::drift) of this
     ///   client. Nothing was sent.
-    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it, or another call attaches it. Two **processes** that attach one
-    ///   lease do not notice each other: one may release the hold while the other believes in it. Hand a lease to one
-    ///   process only.
+    /// - [`LockError::AlreadyAttached`] if another guard of this client holds it, or another call attaches it. Two
+    ///   **processes** that attach one lease do not notice each other: one may release the hold while the other believes
+    ///   in it. Hand a lease to one process only.
     /// - [`LockError::Backend`] if the server cannot be reached or refuses.
     /// - [`LockError::Closed`] after [`shutdown`](Self::shutdown).
     ///
