@@ -85,18 +85,21 @@ impl Group {
         self.child.wait().await.map_err(|error| Failure::system("cannot wait", &error))
     }
 
-    /// Sends a signal to all processes of the group, and to the command if it has left the group. No process may be
-    /// left.
+    /// Sends a signal to all processes of the group, and to the command and its own group if it has left the group. No
+    /// process may be left.
     pub(super) fn send(&mut self, signal: Signal) {
         let send = |process| kill_process(process, signal);
         let mut sent = match self.shares_ours() {
             true => orphans::descendants_in(self.id).into_iter().map(send).collect(),
-            false => vec![kill_process_group(self.id, signal)],
+            false => Vec::new(),
         };
-        // The command may have left the group, and only Linux lists descendants.
-        if sent.is_empty() || self.has_left() {
+        // In a shared group, the command has a group of its own only if it has made one, as `timeout` does.
+        let own = kill_process_group(self.command, signal);
+        // Only Linux lists descendants.
+        if own == Err(Errno::SRCH) && (sent.is_empty() || self.has_left()) {
             sent.extend(self.child.id().map(|_| send(self.command)));
         }
+        sent.push(own);
         if sent.contains(&Err(Errno::PERM)) && !std::mem::replace(&mut self.refusal_told, true) {
             terminal::error(
                 "the command cannot be signalled: it runs as another user, and continues until it ends by itself",
@@ -150,15 +153,12 @@ impl Group {
         }
     }
 
-    /// Returns true if a process of the group is left, after the command. In a shared group, such a process is our child.
+    /// Returns true if a process of the group, or of a group that the command has made, is left after the command. In a
+    /// shared group, such a process is our child.
     fn is_left(&self) -> bool {
-        match self.shares_ours() {
-            true => {
-                let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-                waitid(WaitId::Pgid(Some(self.id)), any).err() != Some(Errno::CHILD)
-            }
-            false => test_kill_process_group(self.id) != Err(Errno::SRCH),
-        }
+        let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let child = || waitid(WaitId::Pgid(Some(self.id)), any).err() != Some(Errno::CHILD);
+        test_kill_process_group(self.command) != Err(Errno::SRCH) || self.shares_ours() && child()
     }
 }
 

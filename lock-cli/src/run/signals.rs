@@ -1,7 +1,7 @@
 //! The signals that are passed on to the command, and the signal of orphans.
 
 use std::fs;
-use std::future::{pending, poll_fn};
+use std::future::poll_fn;
 use std::task::Poll;
 
 use futures_util::FutureExt;
@@ -88,21 +88,18 @@ impl Signals {
     }
 }
 
-/// The requests to stop, for a command in a group of its own. A terminal stops a shared group by itself.
-pub(super) struct Stops(Option<Stream>);
+/// The requests to stop. A terminal sends them to the command too, which may ignore them or have left the group: then the
+/// command would run while nobody renews its locks.
+pub(super) struct Stops(Stream);
 
 impl Stops {
     pub(super) fn listen() -> Result<Self, Failure> {
-        let heard = (!group::is_shared()).then(|| stream(Signal::TSTP));
-        Ok(Self(heard.transpose()?))
+        Ok(Self(stream(Signal::TSTP)?))
     }
 
     /// Waits for the next request. Cancel safe.
     pub(super) async fn next(&mut self) {
-        match &mut self.0 {
-            Some(stops) => _ = stops.recv().await,
-            None => pending().await,
-        }
+        let _ = self.0.recv().await;
     }
 }
 

@@ -175,12 +175,14 @@ async fn the_command_may_read_the_terminal_and_the_shell_gets_it_back() {
 async fn ctrl_z_stops_both_and_fg_goes_on() {
     let shell = Shell::of(&File::start());
     let terminal = Terminal::open(&shell).await;
-    for reads_first in ["", "read x; "] {
+    // `timeout` makes a group of its own, and the last one ignores the terminal's request.
+    let commands = [("", ""), ("", "read x; "), ("timeout 600 ", ""), ("", "trap \"\" TSTP; ")];
+    for (run_by, first) in commands {
         let _ = std::fs::remove_file(shell.file("pid"));
         let _ = std::fs::remove_file(shell.file("go"));
         // A shell that is about to start a program cannot be stopped, so this one starts none.
-        let script = format!("{reads_first}echo $$ > pid; while [ ! -e go ]; do :; done");
-        terminal.types(&format!("clear; $L run a -- sh -c '{script}'; echo code $?"));
+        let script = format!("{first}echo $$ > pid; while [ ! -e go ]; do :; done");
+        terminal.types(&format!("clear; $L run a -- {run_by}sh -c '{script}'; echo code $?"));
         // Words typed earlier would go to the outer shell.
         terminal.holds("a").await;
         terminal.types("");
@@ -277,4 +279,19 @@ async fn c08_the_lock_is_kept_until_nothing_is_left_of_a_command_in_a_shared_gro
     terminal.shows("code 137").await;
     assert_eq!((next().await, [command, child].map(is_running)), (0, [false; 2]));
     assert!(terminal.screen().contains("so does the neighbour"), "{}", terminal.screen());
+}
+
+/// A command that makes a group of its own in a shared one is killed with all of its group.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_the_lock_is_kept_until_nothing_is_left_of_a_command_that_leaves_a_shared_group() {
+    let shell = Shell::of(&File::start());
+    let terminal = Terminal::open(&shell).await;
+    let job = "trap '' TERM; echo $$ > pid; while :; do sleep 1; done";
+    std::fs::write(shell.file("job"), job).expect("a file");
+    let run = "exec $L run --grace 1s a -- timeout 600 sh job";
+    terminal.types(&format!("(echo $BASHPID > leasehold; {run}); echo code $?"));
+    let (child, leasehold) = (terminal.pid().await, shell.pid("leasehold").await);
+    send(leasehold, Signal::TERM);
+    terminal.shows("code 137").await;
+    assert!(!is_running(child), "the lock was given back beside it");
 }
