@@ -23,7 +23,7 @@ async fn c28_dead_waiters_do_not_count_as_waiters() {
     for ahead in ["0", "1"] {
         let queues = format!(
             "SELECT ahead FROM leasehold.locks_v1_acquire('{name}', gen_random_uuid(), 60000, '', \
-             NULL, 0, true, NULL, NULL, 9007199254740991)"
+             NULL, 0, true, NULL, 9007199254740991)"
         );
         assert_eq!(server.psql(&queues), ahead);
     }
