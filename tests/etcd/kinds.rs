@@ -117,6 +117,25 @@ async fn c36_no_slot_is_given_twice_however_many_decide_at_once() {
     }
 }
 
+/// C28: a dead waiter behind many holders of permits costs those behind it its bound.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_behind_many_permits_costs_its_bound() {
+    const PERMITS: u16 = 18;
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let [holder, next] = [client(&server.url()).await, client(&server.url()).await];
+    let (dies, name) = (client_through::<EtcdFaults>(&proxy).await, fresh_name());
+    let request = || patient(&name).permits(1, PERMITS);
+    let mut guards = join_all((0..PERMITS).map(|_| acquired(&holder, request()))).await;
+    let dead = queued(&dies, &holder, request(), &name).await;
+    proxy.set(Mode::BlackHole);
+    released(guards.remove(0)).await;
+    let start = Instant::now();
+    acquired(&next, request()).await;
+    assert!(start.elapsed() < WAITER_LIVENESS + SLACK, "{:?}", start.elapsed());
+    dead.abort();
+}
+
 /// C38: the permits of a dead client are free once its lease has ended, and no sooner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c38_the_slot_of_a_dead_client_comes_back() {

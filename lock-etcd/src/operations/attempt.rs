@@ -186,7 +186,10 @@ impl EtcdBackend {
     /// next entry may find the lock free.
     async fn overtakes(&self, this: &Try<'_>, view: &View) -> Result<bool, BackendError> {
         let due = match view.may_be_dead() {
-            true => due(&front(&self.server, &this.keys, view.revision + 1).await?),
+            true => {
+                let kind = this.claim.kind;
+                due(&front(&self.server, &this.keys, view.revision + 1, kind).await?)
+            }
             false => Vec::new(),
         };
         let seen = Some(&due).filter(|due| !due.is_empty());

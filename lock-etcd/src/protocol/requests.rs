@@ -129,12 +129,16 @@ pub(crate) fn first() -> GetOptions {
     GetOptions::new().with_prefix().with_sort(SortTarget::Create, SortOrder::Ascend).with_limit(1)
 }
 
-/// Most claims at the front of a queue that a waiter reads: enough to know all claims before them.
-pub(crate) const FRONT: usize = COUNTED as usize;
+/// Returns the most claims at the front of a queue that a claim of this kind reads: all that hold permits, and enough of
+/// those behind to know all claims before them.
+pub(crate) fn front_of(kind: Kind) -> u16 {
+    COUNTED.saturating_add(kind.permits())
+}
 
-/// Reads the first claims, before the place that was made in this revision.
-pub(crate) fn front(keys: &ClaimKeys, revision: i64) -> (String, GetOptions) {
-    let options = first().with_limit(i64::from(COUNTED)).with_max_create_revision(revision - 1);
+/// Reads the first claims for one of this kind, before the place that was made in this revision.
+pub(crate) fn front(keys: &ClaimKeys, revision: i64, kind: Kind) -> (String, GetOptions) {
+    let limit = i64::from(front_of(kind));
+    let options = first().with_limit(limit).with_max_create_revision(revision - 1);
     (keys.range.clone(), options)
 }
 

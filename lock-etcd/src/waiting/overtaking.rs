@@ -25,7 +25,7 @@ use lock_core::{BackendError, Clock, Kind, SystemClock};
 use tokio::time::{sleep, timeout};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::protocol::requests::{self, ClaimKeys, FRONT};
+use crate::protocol::requests::{self, ClaimKeys, front_of};
 use crate::waiting::waiters::Turn;
 use crate::wire::server::Server;
 
@@ -75,11 +75,12 @@ impl Turn {
         }
     }
 
-    /// Returns the first claims, up to [`FRONT`] before the own one. Known claims before the own one that are gone
+    /// Returns the first claims, up to [`front_of`] the kind before the own one. Known claims before the own one that are gone
     /// are removed.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
-        let front = front(&self.server, &self.place.keys, self.place.revision).await?;
-        if front.len() < FRONT {
+        let place = &self.place;
+        let front = front(&self.server, &place.keys, place.revision, place.kind).await?;
+        if front.len() < usize::from(front_of(place.kind)) {
             let mut ahead = self.place.ahead();
             ahead.keys.retain(|key| front.iter().any(|claim| claim.key == *key));
             ahead.is_whole = true;
@@ -95,13 +96,14 @@ impl Turn {
     }
 }
 
-/// Reads the first claims, up to [`FRONT`] before a place that was made in this revision.
+/// Reads the first claims, up to [`front_of`] the kind before a place that was made in this revision.
 pub(crate) async fn front(
     server: &Server,
     keys: &ClaimKeys,
     revision: i64,
+    kind: Kind,
 ) -> Result<Vec<StoredClaim>, BackendError> {
-    let (range, options) = requests::front(keys, revision);
+    let (range, options) = requests::front(keys, revision, kind);
     let found = server.get(range, options).await?;
     Ok(found.kvs().iter().map(StoredClaim::of).collect())
 }
