@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal};
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 use tokio::task::yield_now;
 
-use super::{group, orphans};
+use super::orphans;
 use crate::exit::Failure;
 
 const PASSED_ON: [Signal; 7] = [
