@@ -1,20 +1,22 @@
 //! The backend: file operations behind the trait.
 
-use lock_core::backend::{RecordsRuns, ReservesTokens};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Attempt, Claim, Extension, Notifications, Record, Recording, Release, Renewal, Reservation,
-    Reserved, WaiterHandle,
+    Attempt, Claim, Extension, Notifications, Record, Recording, RecordsRuns, Release, Renewal,
+    Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
     LockError, LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Ttl, Wakeup, Whom,
 };
+use parking_lot::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 use uuid::Uuid;
 
 use crate::blocking::{blocking, in_background, on_own_thread};
@@ -30,6 +32,9 @@ const PROBE: &str = "leasehold-doctor";
 
 /// Number of releases for one sweep.
 const RELEASES_A_SWEEP: u64 = 1024;
+
+/// Longest wait of a shutdown for the end of a sweep. A command ends right after its release.
+const SWEEP_AT_THE_END: Duration = Duration::from_millis(500);
 
 /// Locks in a directory, for the processes of one machine.
 ///
@@ -76,6 +81,8 @@ pub struct FileBackend {
     directory: Arc<Directory>,
     /// Receives the grants of this process and of others.
     notifications: Arc<Notifications<Listener>>,
+    /// The last sweep that began.
+    sweep: Arc<Mutex<Option<JoinHandle<()>>>>,
 }
 
 impl FileBackend {
@@ -108,7 +115,8 @@ impl FileBackend {
     ) -> Result<Self, LockError> {
         let directory = Arc::new(Directory::open(dir, machine, file_system)?);
         let listener = Listener::new(directory.sockets().clone());
-        Ok(Self { directory, notifications: Arc::new(Notifications::new(listener)) })
+        let notifications = Arc::new(Notifications::new(listener));
+        Ok(Self { directory, notifications, sweep: Arc::default() })
     }
 
     /// Acquires a lock, waits for it, and gives it back, as clients do.
@@ -140,7 +148,7 @@ impl FileBackend {
         let (dice, _) = Uuid::new_v4().as_u64_pair();
         if dice.is_multiple_of(RELEASES_A_SWEEP) {
             let directory = self.directory.clone();
-            in_background(move || directory.sweep((dice >> 60) as u32));
+            *self.sweep.lock() = in_background(move || directory.sweep((dice >> 60) as u32));
         }
     }
 
@@ -223,6 +231,15 @@ impl DistributedLock for FileBackend {
         owners.iter().for_each(|owner| self.notifications.unregister(*owner));
         let (directory, name, owners) = (self.directory.clone(), name.clone(), owners.to_vec());
         blocking(move |_| directory.withdraw(&name, &owners)).await
+    }
+
+    async fn close(&self) -> Result<(), BackendError> {
+        let sweep = self.sweep.lock().take();
+        if let Some(sweep) = sweep {
+            // A sweep that takes longer goes on as long as the process lives.
+            let _ = timeout(SWEEP_AT_THE_END, sweep).await;
+        }
+        Ok(())
     }
 
     fn admin(&self) -> Option<&dyn LockAdmin> {

@@ -44,9 +44,9 @@ where
 
 /// Starts `work` on a blocking thread, and waits neither for a thread nor for its end. A runtime that shuts down waits
 /// for its end.
-pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) {
+pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
     // If the system gives no thread, later work of the kind has another chance.
-    let _ = start(work);
+    start(work).ok()
 }
 
 /// Starts `work` on a blocking thread.

@@ -150,16 +150,18 @@ impl Directory {
     /// Removes the files of locks that were unused for a week, but only those whose digest begins with this digit: a
     /// sixteenth of all. A file that cannot be removed is left to a later sweep.
     pub(crate) fn sweep(&self, digit: u32) {
-        let begins = |path: &PathBuf| {
+        let may_be_removed = |path: &PathBuf| {
             let name = path.file_name().and_then(OsStr::to_str);
-            name.is_some_and(|name| name.starts_with(char::from_digit(digit, 16).unwrap_or('0')))
-        };
-        let is_old = |path: &PathBuf| {
+            let begins = char::from_digit(digit, 16).unwrap_or('0');
+            if !is_lock_file(path) || !name.is_some_and(|name| name.starts_with(begins)) {
+                return false;
+            }
             let changed = path.metadata().and_then(|file| file.modified()).ok();
             changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > IDLE)
         };
-        let files = self.files().unwrap_or_default().into_iter();
-        for path in files.filter(begins).filter(is_old) {
+        // Reads on after each removal: the process may end in the middle of a large directory.
+        let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(may_be_removed) {
             _ = self.remove_if_unused(path);
         }
     }

@@ -201,9 +201,13 @@ impl Place {
         let is_there = made(0) == Some(self.revision);
         if is_there && made(1).is_some_and(|before| before < self.revision) {
             *self.seen() = LastLook { asked, revision };
+            // A key that was made anew behind the place is another claim.
             let farthest = found.get(2).and_then(Option::as_ref);
+            let farthest = farthest.filter(|first| first.revision < self.revision);
             let is_whole = self.ahead().is_whole;
-            if farthest.is_none_or(|first| is_whole && !first.is_claimed()) {
+            // A holder of permits may have others behind it whose turn has come.
+            let may_be_due = |first: &StoredClaim| !first.is_claimed() || first.kind().slots() > 0;
+            if farthest.is_none_or(|first| is_whole && may_be_due(first)) {
                 self.in_doubt.notify_one();
             }
         } else {

@@ -94,6 +94,19 @@ async fn r4_files_of_locks_that_nobody_uses_are_removed() {
 }
 
 #[tokio::test]
+async fn r4_a_shutdown_waits_for_a_sweep() {
+    let (_home, lock) = home();
+    let (done, swept) = std::sync::mpsc::channel();
+    let slow = move || {
+        std::thread::sleep(Duration::from_millis(50));
+        done.send(()).expect("the test waits");
+    };
+    *lock.sweep.lock() = in_background(slow);
+    lock.close().await.expect("closed");
+    assert_eq!(swept.try_recv(), Ok(()));
+}
+
+#[tokio::test]
 async fn c49_a_damaged_file_is_a_lasting_error_that_names_the_lock_and_the_remedy() {
     let (home, lock) = home();
     let claim = claim("precious");
