@@ -95,13 +95,10 @@ fn a_store_that_is_slow_is_given_the_time_that_it_needs() {
             scope.spawn(move || assert_eq!(verdict(case, enough()), Ok(()), "{case}"));
         }
     });
-    let too_short = || Slow::with(Duration::from_secs(1));
-    let is_refused = thread::scope(|scope| {
-        let told: Vec<_> =
-            TIMED.iter().map(|case| scope.spawn(move || verdict(case, too_short()))).collect();
-        told.into_iter().any(|told| told.join().is_ok_and(|told| told.is_err()))
-    });
-    assert!(is_refused, "a store is slow enough to tell them apart");
+    // A try has half of it, which is less than the store's delay.
+    let told =
+        verdict("c27_a_release_lets_the_next_one_in", Slow::with(Duration::from_millis(300)));
+    assert!(told.is_err(), "a store is slow enough to tell them apart");
 }
 
 /// Returns the verdict of a case of the suite on a backend.
