@@ -95,7 +95,7 @@ async fn c26_tries_at_a_slow_server_share_requests() {
         let tries = (0..2_000).map(|number| {
             let client = &client;
             async move {
-                // They do not end at one moment.
+                // The tries do not end at one moment.
                 sleep(MS * number / 100).await;
                 client.try_acquire("a").await
             }

@@ -62,7 +62,7 @@ async fn c15_a_replica_is_named() {
     let replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]).await;
     let client = client(&replica.url()).await;
     assert_says(&why_not(&client).await, &["READONLY", "it is a replica; name its primary"]);
-    // It may lack the newest hold.
+    // A replica may lack the newest hold.
     let evicted = client.admin().evict(fresh_name()).await.expect_err("it ends no holds");
     assert_says(&shown(&evicted), &["READONLY", "it is a replica; name its primary"]);
 }

@@ -9,6 +9,7 @@ use lock_core::{BackendError, Clock, Kind, Moment, Slots, SystemClock};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::layout::stored_claim::StoredClaim;
 use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::Floor;
 use crate::protocol::requests::{self, ClaimKeys};
@@ -87,8 +88,10 @@ impl EtcdBackend {
             // A claim without a place takes slots only if it sees all claims.
             let mut view = self.look(this, waiter.map(|_| entered.revision)).await?;
             is_there = view.own.is_some();
-            // A claim that had its place earlier: many may have come after it.
-            if let Some(own) = view.own.as_ref().filter(|_| view.ahead.is_none())
+            // S3: a claim that had its place earlier may not see the claims before it, since many have come after it.
+            let is_earlier =
+                |own: &&StoredClaim| view.ahead.is_none() || own.revision < entered.revision;
+            if let Some(own) = view.own.as_ref().filter(is_earlier)
                 && view.standing == Waits
             {
                 view = self.look(this, Some(own.revision)).await?;

@@ -209,7 +209,7 @@ pub async fn c39_the_rest_is_taken_once_a_busy_lock_is_free(harness: &dyn Harnes
     let waiting = tokio::spawn(async move { locks.acquire_all(request).await });
     until_it_waits(harness, &holder, &names[1], &faulty).await;
     assert!(token_of(&holder, &names[0]).await.is_some(), "the first lock is free");
-    // They were asked for at once with the busy one.
+    // The names after it were asked for together with the busy one.
     until_all_free(harness, &holder, &names[2..]).await;
     guard.release().await.expect("held to the end");
     let all = waiting.await.expect("no panic").expect("its turn comes");
