@@ -53,7 +53,7 @@ impl Grace {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn c08_a_signal_that_comes_twice_at_once_ends_no_grace() {
         let mut grace = Grace::new(Duration::from_secs(10));
         assert_eq!([(); 2].map(|()| grace.is_ended_by(Signal::TERM)), [false; 2]);

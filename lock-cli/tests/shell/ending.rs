@@ -46,6 +46,8 @@ pub(crate) async fn c08_a_loss_is_told_at_once_and_a_second_interruption_kills(s
     held.send(Signal::INT);
     shell.appears("interrupted").await;
     assert!(is_running(command), "killed by the first interruption");
+    // Two that come at once are one.
+    sleep(Duration::from_millis(300)).await;
     held.send(Signal::INT);
     assert_eq!(held.code().await, 76, "{}", held.stderr());
     assert!(!is_running(command));
