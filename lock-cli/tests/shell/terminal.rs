@@ -248,8 +248,9 @@ async fn pipeline(terminal: &Terminal<'_>, grace: &str, command: &str) -> [u32; 
     for file in ["leasehold", "pid", "child"] {
         let _ = std::fs::remove_file(terminal.shell.file(file));
     }
-    let child = "(trap \"\" TERM; exec sleep 600) & echo $! > child";
-    let script = format!("echo $PPID > leasehold; echo $$ > pid; {command}; {child}; wait");
+    let child = "trap '' TERM; echo $$ > child; exec sleep 600";
+    std::fs::write(terminal.shell.file("ignores"), child).expect("a file");
+    let script = format!("echo $PPID > leasehold; echo $$ > pid; {command}; sh ignores & wait");
     let neighbour = "(cat; echo so does the neighbour)";
     terminal.types(&format!(
         "clear; $L run --grace {grace} a -- sh -c '{script}' | {neighbour}; echo code ${{PIPESTATUS[0]}}"

@@ -69,6 +69,7 @@ impl Hosts {
 }
 
 /// Returns host and port as in a URL, with brackets for an IPv6 address.
+#[cfg(any(test, feature = "cluster", feature = "sentinel"))]
 pub(crate) fn host_and_port(host: &str, port: u16) -> String {
     match host.contains(':') && !host.starts_with('[') {
         true => format!("[{host}]:{port}"),
