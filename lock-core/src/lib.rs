@@ -30,7 +30,7 @@
 //! - [`Lease`] is the proof of a hold, as plain data.
 //! - [`Admin`] is for operators: it shows holders, and ends holds by force. [`LockAdmin`] is the part of a backend
 //!   behind it.
-//! - [`MemoryBackend`] is the executable specification: the same contract within one process.
+//! - [`MemoryBackend`] keeps the same contract within one process, and is an example for authors of backends.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod admin;

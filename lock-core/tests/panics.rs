@@ -174,8 +174,12 @@ async fn c12_a_panic_of_a_recorder_costs_no_hold() {
     held(&client, "next").await.release().await.expect("held to the end");
 }
 
-/// Panics at each event, once enabled.
-struct Broken(Arc<AtomicBool>);
+/// Panics at each event while `events` is true, and once at the exit of a span when `exit` is true.
+#[derive(Default)]
+struct Broken {
+    events: Arc<AtomicBool>,
+    exit: Arc<AtomicBool>,
+}
 
 impl Subscriber for Broken {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
@@ -187,17 +191,20 @@ impl Subscriber for Broken {
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
     fn event(&self, _: &Event<'_>) {
-        assert!(!self.0.load(Ordering::Relaxed), "a panic of the test");
+        assert!(!self.events.load(Ordering::Relaxed), "a panic of the test");
     }
     fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {
+        assert!(!self.exit.swap(false, Ordering::Relaxed), "a panic of the test");
+    }
 }
 
 /// C12: a tracing layer that panics loses only its events.
 #[tokio::test(start_paused = true)]
 async fn c12_a_panic_of_a_tracing_layer_costs_no_hold() {
-    let broken = Arc::new(AtomicBool::new(false));
-    let _listening = tracing::subscriber::set_default(Broken(broken.clone()));
+    let layer = Broken::default();
+    let broken = layer.events.clone();
+    let _listening = tracing::subscriber::set_default(layer);
     let (client, faulty) = faulty_client();
     let guard = held(&client, "a").await;
     broken.store(true, Ordering::Relaxed);
@@ -350,30 +357,12 @@ fn c17_a_try_waits_for_a_late_runtime_within_its_limit() {
     }
 }
 
-/// Panics once when a span is left, after it was enabled.
-struct BreaksAtExit(Arc<AtomicBool>);
-
-impl Subscriber for BreaksAtExit {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, _: &Event<'_>) {}
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {
-        assert!(!self.0.swap(false, Ordering::Relaxed), "a panic of the test");
-    }
-}
-
 /// C19: a panic between the grant and its guard leaves no lock that is renewed for ever.
 #[tokio::test(start_paused = true)]
 async fn c19_a_panic_between_grant_and_guard_leaves_no_lock() {
-    let broken = Arc::new(AtomicBool::new(false));
-    let _listening = tracing::subscriber::set_default(BreaksAtExit(broken.clone()));
+    let layer = Broken::default();
+    let broken = layer.exit.clone();
+    let _listening = tracing::subscriber::set_default(layer);
     let store = MemoryBackend::new();
     let (locks, other) = (LockClient::new(store.clone()), LockClient::new(store));
     broken.store(true, Ordering::Relaxed);

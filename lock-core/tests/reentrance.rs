@@ -293,7 +293,7 @@ async fn c43_waiters_are_woken_by_holds_of_their_own() {
     waiter.abort();
 }
 
-/// Drops a guard when it is asked for the time.
+/// A clock that drops a guard at a reading.
 #[derive(Debug, Default)]
 struct DropsAGuard(Mutex<Option<LockGuard>>);
 

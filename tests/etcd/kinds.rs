@@ -9,9 +9,9 @@ use leasehold::admin::Holder;
 use leasehold::core::OwnerId;
 use leasehold::core::backend::WAITER_LIVENESS;
 use leasehold::{LockClient, LockError, LockGuard, LockRequest, Wait};
-use lock_testkit::{EtcdServer, Mode, Proxy};
+use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 
-use crate::servers::{EtcdFaults, SHORTEST_TTL, gauge, one_member};
+use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member};
 use crate::support::{
     LIMIT, SLACK, client, client_through, fresh_name, held, patient, queued, released, served,
     until_waiting,
@@ -134,6 +134,35 @@ async fn c28_a_dead_waiter_behind_many_permits_costs_its_bound() {
     let _next = acquired(&next, request()).await;
     assert!(start.elapsed() < WAITER_LIVENESS + SLACK, "{:?}", start.elapsed());
     dead.abort();
+}
+
+/// C27, C34: the deletion of a dead waiter spares a live one behind it, which waits for a claim of another kind.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c27_a_live_waiter_behind_a_dead_one_keeps_its_place() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let [holder, writer, last] = clients(server, 3).await.try_into().expect("three");
+    let (dies, name) = (client_through::<EtcdFaults>(&proxy).await, fresh_name());
+    let permit = || patient(&name).permits(1, 2);
+    let (stays, goes) = (acquired(&holder, permit()).await, acquired(&holder, permit()).await);
+    let waits = async |client: LockClient, request: LockRequest, waiters: usize| {
+        let waiting = tokio::spawn(async move { client.acquire(request).await });
+        until_waiting(&holder, &name, waiters).await;
+        waiting
+    };
+    let dead = waits(dies, permit(), 1).await;
+    let writes = waits(writer, patient(&name), 2).await;
+    let next = waits(last, permit(), 3).await;
+    let places = claims(server, &name);
+    proxy.set(Mode::BlackHole);
+    released(goes).await;
+    let is_gone = async || !claims(server, &name).contains(&places[2]);
+    eventually("the dead one is overtaken", LIMIT, is_gone).await;
+    assert!(claims(server, &name).contains(&places[3]), "the writer has lost its place");
+    dead.abort();
+    released(stays).await;
+    released(served(writes).await).await;
+    released(served(next).await).await;
 }
 
 /// C38: the permits of a dead client are free once its lease has ended, and no sooner.

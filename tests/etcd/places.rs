@@ -1,12 +1,11 @@
 //! Places in the queue: the end of an unattended place, and the search for an earlier one.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::{Attempt, WAITER_LIVENESS};
-use leasehold::{DistributedLock, LockClient, Wait};
+use leasehold::{DistributedLock, LockClient, LockRequest, Wait};
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -43,8 +42,7 @@ async fn c28_a_place_that_nobody_looks_after_ends() {
 }
 
 /// A waiter whose first answer was lost finds its place again, even if many have come after it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_place_is_found_again_behind_which_many_wait() {
+async fn a_place_is_found_again(request: fn(&str) -> LockRequest) {
     let server = one_member().await;
     let proxy = Proxy::start(server.addr()).await;
     let (holder, waiter) =
@@ -56,10 +54,10 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     early.abort();
     eventually("it has left", LIMIT, async || claims(server, &name).len() == 1).await;
     proxy.set(Mode::SwallowReplies);
-    let found = Arc::new(AtomicBool::new(false));
+    let found = Arc::new(Mutex::new(Vec::new()));
     let tell = found.clone();
-    let request = patient(&name).wait(Wait::Forever);
-    let request = request.on_wait(move |_| tell.store(true, Ordering::Release));
+    let request = request(&name).wait(Wait::Forever);
+    let request = request.on_wait(move |seen| tell.lock().expect("no panic").push(seen.position));
     let waiting = tokio::spawn(async move { waiter.acquire(request).await });
     eventually("it has a place", LIMIT, async || claims(server, &name).len() == 2).await;
     let lock = leasehold::backend(&server.url()).await.expect("a connection");
@@ -73,15 +71,28 @@ async fn a_place_is_found_again_behind_which_many_wait() {
     proxy.set(Mode::Pass);
     eventually("it is found", LIMIT, async || {
         assert!(!waiting.is_finished(), "it has given up");
-        found.load(Ordering::Acquire)
+        !found.lock().expect("no panic").is_empty()
     })
     .await;
+    assert_eq!(found.lock().expect("no panic")[0], Some(0), "it does not know its place");
     let token = guard.token();
     released(guard).await;
     let next = served(waiting).await;
     assert!(next.token() > token);
     behind.iter().for_each(|waiting| waiting.abort());
     released(next).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c16_a_place_is_found_again_behind_which_many_wait() {
+    a_place_is_found_again(patient).await;
+}
+
+/// S3: the place of a reader is found with the claims before it, though it sees many behind it. It would else believe in
+/// the lock at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_the_place_of_a_reader_is_found_again_behind_the_holder() {
+    a_place_is_found_again(|name| patient(name).shared()).await;
 }
 
 /// C28, C27: a place is on the session of its TTL, so no waiter loses its place while `stall` lasts: longer than a

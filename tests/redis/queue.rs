@@ -160,7 +160,7 @@ async fn r1_a_look_of_a_waiter_writes_little() {
     }
 }
 
-/// A user with rights on the keys of a lock, and on nothing else, writes among its waiters. A release publishes only
+/// A user with rights on the keys of a lock, and on nothing else, writes among the lock's waiters. A release publishes only
 /// to channels of clients, since the releasing client may have more rights, and is not kept busy.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_an_entry_of_a_stranger_among_the_waiters_is_not_acted_on() {

@@ -201,7 +201,7 @@ async fn c29_an_eviction_ends_foreign_holds() {
     assert!(!set.held(&name).contains(&true));
 }
 
-/// A user with rights on the keys of a lock, and on nothing else, writes among its waiters. A release publishes only to
+/// A user with rights on the keys of a lock, and on nothing else, writes among the lock's waiters. A release publishes only to
 /// channels of clients, since the releasing client may have more rights.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c32_an_entry_of_a_stranger_among_the_waiters_is_not_acted_on() {

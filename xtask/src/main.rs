@@ -77,7 +77,7 @@ enum Task {
     },
     /// List the public items of what is published anew, in `docs/notes/public_items`, where `lint` compares them.
     PublicItems,
-    /// Pack and verify what is published, and build a service from the packages alone.
+    /// Pack what is published, and build a service from the packages alone.
     Package,
     /// Build what people run into `target/dist`: a static binary, an archive, a Debian package, and their sums.
     Dist,

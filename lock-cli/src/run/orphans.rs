@@ -20,7 +20,7 @@ pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns our descendants in a process group; where the system does not show them, none.
+/// Returns our descendants in a process group; none on a system that does not show descendants.
 pub(super) fn descendants_in(group: Pid) -> Vec<Pid> {
     let (us, group) = (process::id(), group.as_raw_nonzero().get().unsigned_abs());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -61,14 +61,14 @@ impl<'a> From<&'a Claim> for HoldRequest<'a> {
     }
 }
 
-/// One hold, as a store keeps it.
+/// A hold as a store keeps it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// The holder.
     pub owner: OwnerId,
     /// The hold's own token, from the lock's one counter (C35).
     pub token: FencingToken,
-    /// The kind: which holds the lock allows beside this one.
+    /// The kind of the hold, which decides on the holds beside it.
     pub kind: Kind,
     /// The slots of the hold, if it has permits.
     pub slots: Slots,
@@ -177,7 +177,7 @@ impl LockValue {
     }
 
     /// Grants a hold to the first waiter if it fits beside the present holds. The store goes on with the next waiter,
-    /// until one does not fit (C34).
+    /// until a waiter does not fit (C34).
     ///
     /// # Errors
     /// [`InvalidInput`] if the clock or the last token is beyond the greatest token.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::DistributedLock;
 use crate::model::{BackendError, Finding, LockRequest};
 
-/// Its name, behind the prefix of a client. It is always the same, so that doctors leave one counter.
+/// Name of the doctors' lock, behind the prefix of a client. The name never changes, so that doctors leave one counter.
 pub const PROBE: &str = "leasehold-doctor";
 
 /// TTL of the lock, in case the doctor cannot give it back.

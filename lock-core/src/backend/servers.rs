@@ -35,7 +35,7 @@ impl UrlParameters {
     /// Returns the servers of a URL of the form `form`, which errors show. A server without a port gets `port`.
     ///
     /// # Errors
-    /// As [`malformed`](Self::malformed), if the URL does not have the form, or names no server.
+    /// [`LockError::Config`] if the URL does not have the form, or names no server: see [`malformed`](Self::malformed).
     pub fn servers<'a>(&'a self, form: &'a str, port: u16) -> Result<Servers<'a>, LockError> {
         let (scheme, rest) = self.base().split_once("://").unwrap_or_default();
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -85,7 +85,7 @@ impl Servers<'_> {
         Ok(Some((self.decoded(user)?, self.decoded(password)?)))
     }
 
-    /// Returns the path, percent-decoded and without slashes around it, unless it is empty.
+    /// Returns the path, percent-decoded and without outer slashes; `None` if the path is empty.
     ///
     /// # Errors
     /// [`LockError::Config`] if it is not UTF-8.

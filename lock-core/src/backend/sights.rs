@@ -1,7 +1,7 @@
 //! Claims whose turn has come and that do not take it: their clients have died, or are cut off (C28).
 //!
 //! ```text
-//!   its turn comes                              it takes it, or nobody believes in it any more
+//!   its turn comes                                   the claim takes its turn, or is believed in no more
 //!     ├──── believed in for less than UNTAKEN_LASTS, if the store lets a claim hold without a write ────┤
 //!        ├──── seen, unchanged, for UNTAKEN_LASTS by the clock of another client ────┤ it is deleted
 //! ```

@@ -15,7 +15,7 @@ impl Acquisition {
         wait: Wait,
         request: &LockRequest,
     ) -> Result<Granted, LockError> {
-        let (started, patience) = (Instant::now(), self.shared.patience(wait));
+        let (started, patience) = (Instant::now(), self.shared.options.patience(wait));
         let together = self.place.claim.kind.together();
         let mut place = self.shared.local_queue.join(self.name(), together, patience);
         let lease = loop {

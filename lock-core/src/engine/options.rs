@@ -147,6 +147,12 @@ impl ClientOptions {
         })
     }
 
+    /// Returns the time without an answer after which a server counts as silent for a request with this wait (C48).
+    pub(crate) fn patience(&self, wait: Wait) -> Duration {
+        let limit = self.request_timeout;
+        wait.span().map_or(limit, |span| span.min(limit)) / 2
+    }
+
     /// Returns the longest time of one try to ask the server: half of the request time-out, so that a slow server can
     /// answer, or a second if that is longer.
     pub(crate) fn longest_try(&self) -> Duration {

@@ -141,12 +141,6 @@ impl Shared {
         }
     }
 
-    /// Returns the time without an answer after which a server counts as silent for a request with this wait (C48).
-    pub(crate) fn patience(&self, wait: Wait) -> Duration {
-        let limit = self.options.request_timeout;
-        wait.span().map_or(limit, |span| span.min(limit)) / 2
-    }
-
     /// Returns true if there is a runtime for the tasks.
     pub(crate) fn has_runtime(&self) -> bool {
         self.options.runtime.is_some() || Handle::try_current().is_ok()

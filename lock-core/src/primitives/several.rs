@@ -146,7 +146,7 @@ impl LockClient {
     /// together and do not wait, at least one is granted.
     ///
     /// # How long it takes
-    /// As for [`acquire`](Self::acquire), with one wait for all. If all locks are free, a request that waits takes two
+    /// Takes as long as [`acquire`](Self::acquire), with one wait for all. If all locks are free, a request that waits takes two
     /// round trips, and a request that does not wait takes one for each lock, and at most one request time-out for
     /// each.
     ///
@@ -156,7 +156,7 @@ impl LockClient {
     /// - [`LockError::Invalid`] if there are no names, or more than [`MAX_NAMES`](MultiRequest::MAX_NAMES): nothing
     ///   was sent.
     /// - [`LockError::Lost`] if a lock was lost during the wait for the next ones.
-    /// - As [`acquire`](Self::acquire), of the first lock that could not be acquired.
+    /// - An error of [`acquire`](Self::acquire), of the first lock that could not be acquired.
     ///
     /// # Cancel safety
     /// If the future is dropped, no lock is held: grants and places in queues are withdrawn in the background, as
@@ -179,7 +179,7 @@ impl LockClient {
         let request = MultiRequest { each: self.complete(request.each), ..request };
         // One wait in all for the locks.
         let (started, total) = (Instant::now(), request.each.wait_policy());
-        let (left, patience) = (|| total.rest_since(started), self.shared.patience(total));
+        let (left, patience) = (|| total.rest_since(started), self.shared.options.patience(total));
         let begin = |claim| Acquisition::new(self.shared.clone(), claim);
         let mut rest: VecDeque<_> =
             request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;
@@ -214,8 +214,8 @@ impl LockClient {
         Ok(MultiGuard::new(guards))
     }
 
-    /// Asks at once for the first `reach` locks of `rest`, without places in queues, and returns those before the first
-    /// that is not granted. The locks behind that one are given back, since they would be held out of order during the
+    /// Asks at once for the first `reach` locks of `rest`, without places in queues, and returns the locks before
+    /// the first that is not granted. The locks behind that one are given back, since they would be held out of order during the
     /// wait for it (C39).
     async fn ask_at_once(
         &self,

@@ -36,6 +36,12 @@ impl StoredClaim {
         since.is_some() || *slots != Slots::NONE || owner.is_none()
     }
 
+    /// Returns true if a waiter whose turn has come may be this claim, or be behind it: a claim that holds permits has room
+    /// beside it.
+    pub(crate) fn leaves_doubt(&self) -> bool {
+        !self.is_claimed() || self.kind().slots() > 0
+    }
+
     /// Returns true if a waiter has rewritten its place since it took it.
     pub(crate) fn has_shown_life(&self) -> bool {
         self.modified > self.revision

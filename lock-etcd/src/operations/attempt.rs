@@ -9,7 +9,6 @@ use lock_core::{BackendError, Clock, Kind, Moment, Slots, SystemClock};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::layout::stored_claim::StoredClaim;
 use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::Floor;
 use crate::protocol::requests::{self, ClaimKeys};
@@ -86,16 +85,8 @@ impl EtcdBackend {
                 return Ok(Attempt::Granted(grant));
             }
             // A claim without a place takes slots only if it sees all claims.
-            let mut view = self.look(this, waiter.map(|_| entered.revision)).await?;
+            let view = self.look_after(this, waiter.map(|_| entered.revision)).await?;
             is_there = view.own.is_some();
-            // S3: a claim that had its place earlier may not see the claims before it, since many have come after it.
-            let is_earlier =
-                |own: &&StoredClaim| view.ahead.is_none() || own.revision < entered.revision;
-            if let Some(own) = view.own.as_ref().filter(is_earlier)
-                && view.standing == Waits
-            {
-                view = self.look(this, Some(own.revision)).await?;
-            }
             match (&view.standing, waiter) {
                 // C16: an earlier request of this claim has taken the lock.
                 (Holds, _) => return self.found_held(this, &view).await,
@@ -144,6 +135,17 @@ impl EtcdBackend {
             join_all(sessions.into_iter().map(|session| session.keep_alive())).await;
         }
         answer
+    }
+
+    /// Looks after an entry that would have made its place in the revision `made`. S3: a claim that had its place earlier
+    /// may not see the claims before it, since many have come after it; then looks again, up to that place.
+    async fn look_after(&self, this: &Try<'_>, made: Option<i64>) -> Result<View, BackendError> {
+        let view = self.look(this, made).await?;
+        let is_earlier = |own: i64| view.ahead.is_none() || made.is_some_and(|made| own < made);
+        match view.own.as_ref().map(|own| own.revision).filter(|own| is_earlier(*own)) {
+            Some(own) if view.standing == Standing::Waits => self.look(this, Some(own)).await,
+            _ => Ok(view),
+        }
     }
 
     async fn look(&self, this: &Try<'_>, made: Option<i64>) -> Result<View, BackendError> {

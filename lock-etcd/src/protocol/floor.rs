@@ -53,7 +53,7 @@ pub(crate) struct Floors {
     claims: String,
     /// Empty until the floor is read.
     current: Mutex<Arc<OnceCell<Floor>>>,
-    /// True once it was read for a claim.
+    /// True once the floor was read for a claim.
     was_read: AtomicBool,
     /// All floors that were read, in their order.
     seen: Mutex<Vec<Floor>>,

@@ -52,11 +52,9 @@ impl View {
         contention
     }
 
-    /// Returns true if a waiter whose turn has come may be dead. Behind an exclusive or shared hold, which was claimed,
-    /// no other waits for such a waiter alone.
+    /// Returns true if a waiter whose turn has come may be dead.
     pub(crate) fn may_be_dead(&self) -> bool {
-        let is_dead = |first: &StoredClaim| !first.is_claimed() || first.kind().slots() > 0;
-        self.first.as_ref().is_some_and(is_dead)
+        self.first.as_ref().is_some_and(StoredClaim::leaves_doubt)
     }
 
     /// [Looks](requests::look) at the lock for the claim of `owner`.

@@ -205,9 +205,7 @@ impl Place {
             let farthest = found.get(2).and_then(Option::as_ref);
             let farthest = farthest.filter(|first| first.revision < self.revision);
             let is_whole = self.ahead().is_whole;
-            // A holder of permits may have others behind it whose turn has come.
-            let may_be_due = |first: &StoredClaim| !first.is_claimed() || first.kind().slots() > 0;
-            if farthest.is_none_or(|first| is_whole && may_be_due(first)) {
+            if farthest.is_none_or(|first| is_whole && first.leaves_doubt()) {
                 self.in_doubt.notify_one();
             }
         } else {

@@ -1,6 +1,6 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -13,7 +13,7 @@ use crate::operations::changes::changes;
 use crate::operations::doctor;
 use crate::protocol::error::unreadable;
 use crate::protocol::keys::Keys;
-use crate::protocol::listing::{States, held_within};
+use crate::protocol::listing::{States, Unused, list};
 use crate::protocol::reply;
 use crate::scripts::{EVICT, INSPECT};
 use crate::topology::{in_order, picked};
@@ -39,13 +39,10 @@ impl LockAdmin for RedisBackend {
         limit: usize,
         time: Duration,
     ) -> Result<Vec<LockState>, BackendError> {
-        // Half to find the names, a quarter to look at the locks, and the rest for the last answer.
-        let begun = Instant::now();
-        let (names, missing) = self.server.names_within(prefix, time / 2).await;
-        let time = (time / 4 * 3).saturating_sub(begun.elapsed());
+        let names = |time| async move { Ok(self.server.names_within(prefix, time).await) };
         let inspect =
             |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Unused::LeftOut).await) };
-        held_within(time, &names, limit, missing, inspect).await
+        list(time, limit, names, inspect).await
     }
 
     async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {
@@ -88,8 +85,7 @@ impl RedisBackend {
         let names: Vec<&LockName> = picked(names, group).collect();
         let keys: Vec<_> =
             picked(keys, group).flat_map(|keys| [keys.lock(), keys.waiters()]).collect();
-        let reply =
-            self.server.run(&INSPECT, &keys, (unused == Unused::LeftOut).then_some(1)).await;
+        let reply = self.server.run(&INSPECT, &keys, unused.argument()).await;
         let states = reply.and_then(|reply| reply::states(&names, reply));
         states.unwrap_or_else(|error| names.iter().map(|_| Err(error.clone())).collect())
     }
@@ -104,13 +100,6 @@ impl RedisBackend {
         node.send(publish).await?;
         node.push.open().await
     }
-}
-
-/// Answer about a key that has no token counter: no client of ours has used the key as a lock.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Unused {
-    Shown,
-    LeftOut,
 }
 
 /// Returns the first digits of the owner of an eviction; empty for all.

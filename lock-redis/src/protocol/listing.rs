@@ -14,6 +14,46 @@ const PAGE: usize = 500;
 /// answer.
 pub(crate) type States = Vec<Result<LockState, BackendError>>;
 
+/// Names of locks that may be held, sorted, and the errors of servers that did not tell all of theirs.
+pub(crate) type Names = (Vec<LockName>, Vec<BackendError>);
+
+/// Answer about a key that has no token counter: no client of ours has used the key as a lock.
+#[derive(Clone, Copy)]
+pub(crate) enum Unused {
+    Shown,
+    LeftOut,
+}
+
+impl Unused {
+    /// Returns the argument of the inspect script.
+    pub(crate) fn argument(self) -> Option<u64> {
+        matches!(self, Self::LeftOut).then_some(1)
+    }
+}
+
+/// Lists the first `limit` held locks. `names` finds their names within a time, and `inspect` looks at some of them.
+///
+/// Stops after `time` with an error that says so: half of it is for the names, a quarter for the looks, and the rest for
+/// the last answer.
+///
+/// # Errors
+/// The error of `names` or of `inspect`, or of a listing that some servers did not answer.
+pub(crate) async fn list<N, S>(
+    time: Duration,
+    limit: usize,
+    names: impl FnOnce(Duration) -> N,
+    inspect: impl Fn(Vec<LockName>) -> S,
+) -> Result<Vec<LockState>, BackendError>
+where
+    N: Future<Output = Result<Names, BackendError>>,
+    S: Future<Output = Result<States, BackendError>>,
+{
+    let begun = Instant::now();
+    let (names, missing) = names(time / 2).await?;
+    let left = (time / 4 * 3).saturating_sub(begun.elapsed());
+    held_within(left, &names, limit, missing, inspect).await
+}
+
 /// Returns the names of the locks with these keys, each once, sorted.
 pub(crate) fn names_of(keys: &[String]) -> Vec<LockName> {
     let mut names: Vec<LockName> = keys.iter().filter_map(|key| name_of(key)).collect();
@@ -22,12 +62,8 @@ pub(crate) fn names_of(keys: &[String]) -> Vec<LockName> {
     names
 }
 
-/// Returns the first `limit` of these locks that are held, and stops after `time` with an error that says so.
-/// `inspect` inspects some of them, and `missing` has the errors of servers that did not list all their names.
-///
-/// # Errors
-/// The error of `inspect`, or of a listing that some servers did not answer.
-pub(crate) async fn held_within<F>(
+/// Returns the first `limit` of these locks that are held. `missing` has the errors so far.
+async fn held_within<F>(
     time: Duration,
     names: &[LockName],
     limit: usize,

@@ -1,7 +1,7 @@
 //! Interface of operators: inspection, listings, evictions and the doctor.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
@@ -17,7 +17,7 @@ use super::round::Round;
 use super::voter::Voter;
 use crate::operations::companions::{Form, spoilt};
 use crate::operations::doctor;
-use crate::protocol::listing::held_within;
+use crate::protocol::listing::{Unused, list};
 
 /// The companions of a lock.
 const COMPANIONS: [(&str, Form); 4] = [
@@ -30,7 +30,7 @@ const COMPANIONS: [(&str, Form); 4] = [
 #[async_trait]
 impl LockAdmin for QuorumBackend {
     async fn inspect(&self, name: &LockName) -> Result<LockState, BackendError> {
-        let state = inspect_all(&self.voters, vec![name.clone()], None).await?.pop();
+        let state = inspect_all(&self.voters, vec![name.clone()], Unused::Shown).await?.pop();
         state.unwrap_or_else(|| Err(BackendError::refusal(BACKEND, "no answer to an inspection")))
     }
 
@@ -44,11 +44,8 @@ impl LockAdmin for QuorumBackend {
         limit: usize,
         time: Duration,
     ) -> Result<Vec<LockState>, BackendError> {
-        let begun = Instant::now();
-        let (names, missing) = self.names(prefix, time / 2).await?;
-        let time = (time / 4 * 3).saturating_sub(begun.elapsed());
-        let inspect = |page| inspect_all(&self.voters, page, Some(1));
-        held_within(time, &names, limit, missing, inspect).await
+        let inspect = |page| inspect_all(&self.voters, page, Unused::LeftOut);
+        list(time, limit, |time| self.names(prefix, time), inspect).await
     }
 
     async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {

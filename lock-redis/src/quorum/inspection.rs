@@ -9,19 +9,18 @@ use super::majority::{Answers, have_answered, majority, said, too_few};
 use super::round::Round;
 use super::voter::Voter;
 use crate::protocol::keys::Keys;
-use crate::protocol::listing::States;
+use crate::protocol::listing::{States, Unused};
 use crate::protocol::reply;
 use crate::scripts::INSPECT;
 
-/// Inspects several locks. A lock is held if a majority may have the same holder. A listing passes `1` as `listed`:
-/// then a key that was never used as a lock counts as free.
+/// Inspects several locks. A lock is held if a majority may have the same holder.
 pub(super) async fn inspect_all(
     voters: &[Arc<Voter>],
     names: Vec<LockName>,
-    listed: Option<u64>,
+    unused: Unused,
 ) -> Result<States, BackendError> {
     let names: Arc<[LockName]> = names.into();
-    let mut round = ask_all(voters, &names, listed);
+    let mut round = ask_all(voters, &names, unused);
     let answers = round.all().await;
     if !have_answered(answers) {
         return Err(too_few(answers));
@@ -33,11 +32,11 @@ pub(super) async fn inspect_all(
 pub(super) fn ask_all(
     voters: &[Arc<Voter>],
     names: &Arc<[LockName]>,
-    listed: Option<u64>,
+    unused: Unused,
 ) -> Round<States> {
     Round::ask(voters, |voter| {
         let names = names.clone();
-        async move { voter.inspect(&names, listed).await }
+        async move { voter.inspect(&names, unused).await }
     })
 }
 
@@ -50,14 +49,10 @@ pub(super) fn holder_on(
 }
 
 impl Voter {
-    async fn inspect(
-        &self,
-        names: &[LockName],
-        listed: Option<u64>,
-    ) -> Result<States, BackendError> {
+    async fn inspect(&self, names: &[LockName], unused: Unused) -> Result<States, BackendError> {
         let keys: Vec<Keys<'_>> = names.iter().map(Keys::new).collect();
         let keys: Vec<_> = keys.iter().flat_map(of_inspection).collect();
-        let ask = self.server.run(&INSPECT, &keys, listed);
+        let ask = self.server.run(&INSPECT, &keys, unused.argument());
         let names: Vec<&LockName> = names.iter().collect();
         reply::states(&names, self.within_limit(ask).await?)
     }

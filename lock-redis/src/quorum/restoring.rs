@@ -14,6 +14,7 @@ use super::ballots::Ballots;
 use super::inspection::inspect_all;
 use super::majority::{self, Answers};
 use super::voter::{Proposal, Voter};
+use crate::protocol::listing::Unused;
 
 /// Restores the holds that some answers to `renewals` show as lost.
 pub(super) async fn restore(
@@ -30,7 +31,7 @@ pub(super) async fn restore(
     let names = lost.iter().map(|index| renewals[*index].name.clone()).collect();
     // Without an answer the next renewal tries again.
     for (index, state) in
-        lost.iter().zip(inspect_all(voters, names, None).await.unwrap_or_default())
+        lost.iter().zip(inspect_all(voters, names, Unused::Shown).await.unwrap_or_default())
     {
         let renewal = &renewals[*index];
         let Some(claim) = state.ok().and_then(|state| claim(renewal, &state)) else { continue };

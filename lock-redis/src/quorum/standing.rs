@@ -10,6 +10,7 @@ use super::backend::QuorumBackend;
 use super::inspection::{ask_all, holder_on, state};
 use super::majority::{Answers, have_answered};
 use crate::protocol::listing::States;
+use crate::protocol::listing::Unused;
 
 const CHECK: &str = "holds";
 
@@ -56,7 +57,7 @@ impl QuorumBackend {
         let mut incomplete = Vec::new();
         for page in names.chunks(PAGE) {
             let names: Arc<[LockName]> = page.into();
-            let mut round = ask_all(&self.voters, &names, Some(1));
+            let mut round = ask_all(&self.voters, &names, Unused::LeftOut);
             let answers = round.all().await;
             if !have_answered(answers) {
                 return None;

@@ -61,56 +61,55 @@ async fn missing_of_client(node: &Node, servers: Servers, prefix: &str) -> Vec<S
 
 /// Returns the findings on a user's rights, and on a probe of the server.
 fn findings(missing: BTreeSet<String>, probed: Result<(), BackendError>) -> Vec<Finding> {
-    let mut findings = Vec::new();
     let (unknown, missing): (BTreeSet<String>, BTreeSet<String>) =
         missing.into_iter().partition(|missing| missing.starts_with(UNKNOWN));
-    if !unknown.is_empty() {
-        let unknown: Vec<&str> =
-            unknown.iter().filter_map(|name| name.strip_prefix(UNKNOWN)).collect();
-        let seen =
-            format!("the server has no {}: locks fail where they need it", unknown.join(", "));
-        let remedy = "let its settings rename none of them (rename-command)";
-        findings.push(Finding::risk("commands", seen, remedy));
-    }
-    if !missing.is_empty() {
-        let (channel, commands): (Vec<String>, Vec<String>) =
-            missing.into_iter().partition(|missing| missing == CHANNEL);
-        let mut seen = Vec::new();
-        if !commands.is_empty() {
-            seen.push(format!("may not run {}", commands.join(", ")));
-        }
-        if !channel.is_empty() {
-            seen.push("may not publish to the channels of clients".to_owned());
-        }
-        let rights = commands.iter().map(|command| format!("+{}", command.to_lowercase()));
-        let rights: Vec<String> = rights.chain(channel).collect();
-        let (seen, remedy) = (seen.join(", and "), format!("grant {}", rights.join(" ")));
-        findings.push(Finding::risk("rights", format!("the user {seen}"), remedy));
-    }
-    match probed {
-        Ok(()) if findings.is_empty() => {
-            let seen = "the user may run the scripts, publish and subscribe";
-            findings.push(Finding::good("rights", seen));
-        }
-        Err(error) if error.is_transient() => {
-            let remedy = "see its log: until then no lock is granted or renewed";
-            findings.push(Finding::risk("writes", error.to_string(), remedy));
-        }
-        Err(error) if is_unknown_command(&error) => {
-            let remedy = "connect to the server itself: without SUBSCRIBE a wait looks once a second, \
-                          and without any other command no lock is granted";
-            findings.push(Finding::risk("commands", error.to_string(), remedy));
-        }
-        Err(error) if findings.is_empty() => {
-            let (check, remedy) = match is_about_rights(&error) {
-                true => {
-                    ("rights", "grant the user what the documentation of the Redis backend lists")
-                }
-                false => ("writes", "mend that: until then no lock is granted"),
-            };
-            findings.push(Finding::risk(check, error.to_string(), remedy));
-        }
-        Ok(()) | Err(_) => {}
-    }
+    let mut findings: Vec<_> =
+        on_unknown(&unknown).into_iter().chain(on_missing(missing)).collect();
+    findings.extend(on_probe(probed, findings.is_empty()));
     findings
+}
+
+fn on_unknown(unknown: &BTreeSet<String>) -> Option<Finding> {
+    let names: Vec<&str> = unknown.iter().filter_map(|name| name.strip_prefix(UNKNOWN)).collect();
+    let seen = format!("the server has no {}: locks fail where they need it", names.join(", "));
+    let remedy = "let its settings rename none of them (rename-command)";
+    (!names.is_empty()).then(|| Finding::risk("commands", seen, remedy))
+}
+
+fn on_missing(missing: BTreeSet<String>) -> Option<Finding> {
+    let (channel, commands): (Vec<String>, Vec<String>) =
+        missing.into_iter().partition(|missing| missing == CHANNEL);
+    let mut seen = Vec::new();
+    if !commands.is_empty() {
+        seen.push(format!("may not run {}", commands.join(", ")));
+    }
+    if !channel.is_empty() {
+        seen.push("may not publish to the channels of clients".to_owned());
+    }
+    let seen = (!seen.is_empty()).then(|| format!("the user {}", seen.join(", and ")))?;
+    let rights = commands.iter().map(|command| format!("+{}", command.to_lowercase()));
+    let rights: Vec<String> = rights.chain(channel).collect();
+    Some(Finding::risk("rights", seen, format!("grant {}", rights.join(" "))))
+}
+
+/// Returns the finding on a probe. If rights are missing, they explain a lasting refusal.
+fn on_probe(probed: Result<(), BackendError>, has_rights: bool) -> Option<Finding> {
+    let Err(error) = probed else {
+        let seen = "the user may run the scripts, publish and subscribe";
+        return has_rights.then(|| Finding::good("rights", seen));
+    };
+    let (check, remedy) = if error.is_transient() {
+        ("writes", "see its log: until then no lock is granted or renewed")
+    } else if is_unknown_command(&error) {
+        let remedy = "connect to the server itself: without SUBSCRIBE a wait looks once a second, \
+                      and without any other command no lock is granted";
+        ("commands", remedy)
+    } else if !has_rights {
+        return None;
+    } else if is_about_rights(&error) {
+        ("rights", "grant the user what the documentation of the Redis backend lists")
+    } else {
+        ("writes", "mend that: until then no lock is granted")
+    };
+    Some(Finding::risk(check, error.to_string(), remedy))
 }

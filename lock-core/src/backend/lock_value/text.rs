@@ -1,9 +1,9 @@
 //! A lock's value as text.
 //!
 //! The first line is the last token, and empty if there is none. Each hold is a line: owner, token, `exclusive`,
-//! `shared` or the number of permits, slots, end in ns, which has 20 digits so that a renewal makes no
-//! text longer, label, time of the grant in µs, with tabs between them. A tab is
-//! a control character, so no label has one. The text has the owner ids, which are capabilities.
+//! `shared` or the number of permits, slots, end in ns, label, and time of the grant in µs, with tabs between them. The
+//! end has 20 digits, so that a renewal makes no text longer. A tab is a control character, so no label has a tab. The
+//! text has the owner ids, which are capabilities.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ mod tests {
         }
     }
 
-    /// A text that is understood is written as it was read.
+    /// Parses each valid text, and writes the same text again.
     #[test]
     fn fuzz_values() {
         const WORDS: &[&str] = &[
