@@ -145,14 +145,13 @@ async fn c27_a_live_waiter_behind_a_dead_one_keeps_its_place() {
     let (dies, name) = (client_through::<EtcdFaults>(&proxy).await, fresh_name());
     let permit = || patient(&name).permits(1, 2);
     let (stays, goes) = (acquired(&holder, permit()).await, acquired(&holder, permit()).await);
-    let waits = async |client: LockClient, request: LockRequest, waiters: usize| {
-        let waiting = tokio::spawn(async move { client.acquire(request).await });
-        until_waiting(&holder, &name, waiters).await;
-        waiting
-    };
-    let dead = waits(dies, permit(), 1).await;
-    let writes = waits(writer, patient(&name), 2).await;
-    let next = waits(last, permit(), 3).await;
+    let dead = queued(&dies, &holder, permit(), &name).await;
+    let waits =
+        |client: LockClient, request| tokio::spawn(async move { client.acquire(request).await });
+    let writes = waits(writer, patient(&name));
+    until_waiting(&holder, &name, 2).await;
+    let next = waits(last, permit());
+    until_waiting(&holder, &name, 3).await;
     let places = claims(server, &name);
     proxy.set(Mode::BlackHole);
     released(goes).await;
