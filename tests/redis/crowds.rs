@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use leasehold::core::backend::Claim;
-use leasehold::{DistributedLock, LockRequest};
-use lock_testkit::RedisServer;
+use leasehold::{DistributedLock, LockRequest, connect};
+use lock_testkit::{RedisServer, eventually};
 
 use crate::queue::{companion, place};
-use crate::support::fresh_name;
+use crate::support::{LIMIT, fresh_name};
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 fn permit(name: &str, limit: u16) -> Claim {
     LockRequest::new(name).permits(1, limit).claim().expect("a claim")
@@ -21,6 +23,30 @@ fn cpu(server: &RedisServer) -> Duration {
         Duration::from_secs_f64(line.expect("a line").parse().expect("seconds"))
     };
     used("used_cpu_user:") + used("used_cpu_sys:")
+}
+
+/// The listing of a job's runs looks at no key of others, and the index of the runs forgets those that have expired.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c42_the_runs_of_a_job_are_listed_without_a_scan() {
+    let server = RedisServer::start().await;
+    let client = connect(&server.url()).await.expect("a connection");
+    let name = fresh_name();
+    let run = async |occurrence: &str, remembered| {
+        let once = client.once(&name).occurrence(occurrence).remember(remembered);
+        let _ran = once.run(async |_| ()).await.expect("an answer");
+    };
+    run("expired", Duration::from_millis(10)).await;
+    let indexed = || server.cli(&["ZCARD", &companion(&name, "runs")]).integer();
+    let mut recorded = 0;
+    eventually("an expired run leaves the index", LIMIT, async || {
+        recorded += 1;
+        run(&format!("run {recorded}"), DAY).await;
+        indexed() == recorded
+    })
+    .await;
+    let runs = client.admin().runs(&name).await.expect("an answer");
+    assert_eq!(i64::try_from(runs.len()), Ok(recorded));
+    assert!(!server.cli(&["INFO", "commandstats"]).text().contains("cmdstat_scan"));
 }
 
 /// Puts polling readers into the queue.

@@ -3,7 +3,6 @@
 use futures_util::future::try_join_all;
 use lock_core::backend::{RecordsRuns, ReservesTokens};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +20,7 @@ use redis::cmd;
 
 use crate::operations::fence::RedisFence;
 use crate::protocol::error::{BACKEND, listening};
-use crate::protocol::keys::{self, Keys};
+use crate::protocol::keys::{self, Keys, RUNS};
 use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
 use crate::scripts::{POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW};
@@ -182,8 +181,8 @@ impl RecordsRuns for RedisBackend {
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let (keys, token) = (Keys::new(&record.name), record.token.to_string());
         let hold = format!("{}:{token}:", record.owner.expose());
-        let args = (hold, token, record.remember_millis());
-        let keys = [keys.lock(), keys.run(&record.occurrence)];
+        let args = (hold, token, record.occurrence.as_str(), record.remember_millis());
+        let keys = [keys.lock(), keys.run(&record.occurrence), keys.companion(RUNS)];
         reply::recording(self.server.run(&RECORD, &keys, args).await?)
     }
 
@@ -200,9 +199,9 @@ impl RecordsRuns for RedisBackend {
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         let keys = Keys::new(name);
-        let found = self.server.keys_of(&keys.lock(), &keys::runs(name)).await?;
-        let occurrences: BTreeSet<_> =
-            found.iter().filter_map(|key| keys.occurrence(key)).collect();
+        let mut index = cmd("ZRANGE");
+        index.arg(keys.companion(RUNS)).arg(0).arg(-1);
+        let occurrences = reply::occurrences(self.server.send(&keys.lock(), index).await?)?;
         let run = async |occurrence: Occurrence| {
             let token = self.recorded(name, &occurrence).await?;
             // A run whose record has expired meanwhile is skipped.

@@ -12,6 +12,9 @@ use std::io::Write;
 use lock_core::{LockName, Occurrence};
 use redis::{RedisWrite, ToRedisArgs, ToSingleRedisArg};
 
+/// Companion that lists the occurrences of a lock's recorded runs.
+pub(crate) const RUNS: &str = "runs";
+
 /// The keys of one lock.
 pub(crate) struct Keys<'a> {
     lock: Cow<'a, str>,
@@ -60,12 +63,6 @@ impl<'a> Keys<'a> {
     pub(crate) fn claiming<'b>(&'b self, owner: &'b str) -> [Key<'b>; 5] {
         let [lock, fence, queue, waiters] = self.granting();
         [lock, fence, queue, waiters, Key::Withdrawn(&self.lock, owner)]
-    }
-
-    /// Returns the occurrence of a run's key.
-    pub(crate) fn occurrence(&self, key: &str) -> Option<Occurrence> {
-        let rest = key.strip_prefix('{')?.strip_prefix(&*self.lock)?;
-        Occurrence::new(rest.strip_prefix("}:run:")?).ok()
     }
 
     /// Returns the key of a run. The occurrence is last, and is data.
@@ -128,11 +125,6 @@ pub(crate) fn trial(prefix: &str) -> String {
 pub(crate) fn locks(start: &str) -> String {
     // The companions of locks start with a brace.
     if start.is_empty() { "[^{]*".to_owned() } else { format!("{}*", literal(start)) }
-}
-
-/// Returns a glob that matches the records of all runs of a lock.
-pub(crate) fn runs(name: &LockName) -> String {
-    format!("{{{}}}:run:*", literal(name.as_str()))
 }
 
 /// Returns a part of a glob that matches only the start of a key for `text`.
@@ -252,8 +244,7 @@ mod tests {
             let meets = keys(&one).iter().any(|key| keys(&other).contains(key));
             assert_eq!(meets, one == other, "{one:?} {other:?}");
             let Ok(occurrence) = Occurrence::new(&any) else { return };
-            let (ours, run) = (Keys::new(&one), Keys::new(&one).run(&occurrence).to_string());
-            assert_eq!(ours.occurrence(&run), Some(occurrence));
+            let run = Keys::new(&one).run(&occurrence).to_string();
             assert!(!keys(&one).contains(&run) && !keys(&other).contains(&run), "{run}");
         });
     }

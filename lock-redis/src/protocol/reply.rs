@@ -8,7 +8,8 @@ use lock_core::backend::{
     ServerTime, TokenRange,
 };
 use lock_core::{
-    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, Slots, Whom,
+    BackendError, Contention, FencingToken, Holder, Label, LockName, LockState, Occurrence, Slots,
+    Whom,
 };
 use redis::{FromRedisValue, Value, from_redis_value};
 
@@ -100,6 +101,13 @@ pub(crate) fn recorded(reply: Value) -> Result<Option<FencingToken>, BackendErro
     const WHAT: &str = "the record of a run";
     let token: Option<String> = read(reply, WHAT)?;
     token.map(|token| token.parse().map_err(|_| unreadable(WHAT))).transpose()
+}
+
+/// Reads the index of a lock's runs. What no client of ours has written there is left out.
+pub(crate) fn occurrences(reply: Value) -> Result<Vec<Occurrence>, BackendError> {
+    let texts: Vec<Vec<u8>> = read(reply, "the runs of a lock")?;
+    let texts = texts.into_iter().filter_map(|text| String::from_utf8(text).ok());
+    Ok(texts.filter_map(|text| Occurrence::new(text).ok()).collect())
 }
 
 /// Reads the number of removed records.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use futures_util::future::{join, join_all};
+use futures_util::future::join_all;
 use lock_core::{BackendError, LockName};
 use redis::{Cmd, ToRedisArgs, Value, cmd};
 
@@ -46,27 +46,6 @@ impl Topology {
         let found = join_all(nodes.iter().map(|node| keys_at(node, &glob, time))).await;
         let (keys, missing): (Vec<_>, Vec<_>) = found.into_iter().unzip();
         (names_of(&keys.concat()), missing.into_iter().flatten().chain(complete.err()).collect())
-    }
-
-    /// Returns the keys of `lock` that match `glob`. The server of its slot must answer. The others are asked too,
-    /// since they may have some of the keys while the slot moves.
-    pub(crate) async fn keys_of(
-        &self,
-        lock: &impl ToRedisArgs,
-        glob: &str,
-    ) -> Result<Vec<String>, BackendError> {
-        let own = self.node_of(lock)?;
-        let others = self.nodes().into_iter().filter(|node| !Arc::ptr_eq(node, &own));
-        let others = others.map(|node| async move { keys_at(&node, glob, Duration::MAX).await });
-        let ((found, missing), others) =
-            join(keys_at(&own, glob, Duration::MAX), join_all(others)).await;
-        match missing {
-            Some(error) => Err(error),
-            None => Ok(found
-                .into_iter()
-                .chain(others.into_iter().flat_map(|(found, _)| found))
-                .collect()),
-        }
     }
 
     /// Sends one command about `key`, and waits for its reply.
