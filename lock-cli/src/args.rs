@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// Print a line whenever a lock changes, until interrupted
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
+    /// List the runs that --once has recorded, or forget one
+    #[command(after_help = RUNS_EXAMPLES)]
+    Runs(Runs),
     /// End the hold of another client; exit with 1 if there is none
     #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
     Release(Release),
@@ -245,6 +248,19 @@ pub(crate) struct Watch {
     /// Print a JSON object a line
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Runs {
+    /// The lock
+    #[arg(value_parser = public)]
+    pub(crate) name: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Forget the run for this key, so that it may run again; exit with 1 if none is recorded
+    #[arg(long, value_name = "KEY", conflicts_with = "json", value_parser = public)]
+    pub(crate) forget: Option<String>,
 }
 
 #[derive(Debug, Args)]

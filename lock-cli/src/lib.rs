@@ -35,6 +35,7 @@ mod redaction;
 mod release;
 mod request;
 mod run;
+mod runs;
 #[cfg(feature = "postgres")]
 mod schema;
 mod terminal;
@@ -102,6 +103,7 @@ async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
         Command::Inspect(args) => inspect::run(args, &store()?).await,
         Command::Ps(args) => ps::run(args, &store()?).await,
         Command::Watch(args) => watch::run(args, &store()?).await,
+        Command::Runs(args) => runs::run(args, &store()?).await,
         Command::Release(args) => release::run(args, &store()?).await,
         Command::Doctor(args) => doctor::run(args, &store()?).await,
         #[cfg(feature = "postgres")]

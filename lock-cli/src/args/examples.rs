@@ -147,6 +147,15 @@ Examples:
 Holders beside the first follow, each on a line of its own.
 Changes that come and go within a fifth of a second may not be seen.";
 
+pub(super) const RUNS_EXAMPLES: &str = "\
+Examples:
+  leasehold runs nightly
+  leasehold runs nightly --json | jq -r '.[].key'
+  leasehold runs nightly --forget 2026-11-21             the run of that day may start again
+
+There is a row for each run in the order of their tokens, until its record ends by --remember. The
+JSON is an array of objects with the keys key and token.";
+
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Examples:
   leasehold release --force backup

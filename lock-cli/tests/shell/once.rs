@@ -56,6 +56,15 @@ pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store
     assert_eq!((quiet.code, &*quiet.stderr), (0, ""));
     let next = shell.run(&["run", "--once", "2026-11-22", "nightly", "--", "false"]).await;
     assert_eq!(next.code, 1, "another occurrence runs: {}", next.stderr);
+    let listed = shell.run(&["runs", "nightly"]).await;
+    assert_eq!(listed.stdout, format!("2026-11-21  token {}\n", ran.trim()), "{}", listed.stderr);
+    let json = shell.run(&["runs", "nightly", "--json"]).await.stdout;
+    assert_eq!(json, format!("[{{\"key\":\"2026-11-21\",\"token\":{}}}]\n", ran.trim()));
+    for (code, said) in [(0, "forgot the run of"), (1, "no run is recorded of")] {
+        let forgot = shell.run(&["runs", "nightly", "--forget", "2026-11-21"]).await;
+        assert_eq!(forgot.code, code, "{}", forgot.stderr);
+        assert!(forgot.stdout.starts_with(said), "{}", forgot.stdout);
+    }
 }
 
 /// C42: a failed run is not recorded, and a run that is remembered briefly runs again.

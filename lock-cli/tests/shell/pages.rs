@@ -28,6 +28,9 @@ const NOT_RUN: [(&str, &str); 1] = [(
 /// The locks that blocks look at.
 const HELD: [&str; 3] = ["backup", "deploy:shop", "encode"];
 
+/// The run that blocks look at: the lock, and the key.
+const RECORDED: [&str; 2] = ["nightly", "2026-11-21"];
+
 /// The election that blocks look at.
 const ELECTION: &str = "indexer";
 
@@ -178,6 +181,7 @@ async fn looks(place: &str, script: &str) {
     let holder = sandbox.hold(&HELD.map(str::to_owned)).await;
     let leader = sandbox.lead(ELECTION).await;
     sandbox.name_owner("encode").await;
+    sandbox.record(RECORDED).await;
     if script.contains(" --follow") || script.contains("leasehold watch ") {
         let _started = sandbox.start(false);
         sandbox.prints().await;

@@ -135,6 +135,12 @@ impl Sandbox {
         leader
     }
 
+    /// Records a run of another client.
+    pub(super) async fn record(&self, [name, key]: [&str; 2]) {
+        let ran = self.shell.run(&["run", "-q", "--once", key, name, "--", "true"]).await;
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
+    }
+
     /// Returns what `inspect` shows of a lock.
     pub(super) async fn inspect(&self, name: &str) -> Value {
         let seen = self.shell.run(&["inspect", "--json", name]).await.stdout;
