@@ -51,6 +51,9 @@ pub(crate) enum Command {
     /// Hold a lock for the program that started this, until its input ends
     #[command(after_help = HOLD_EXAMPLES)]
     Hold(Hold),
+    /// Acquire a lock for later commands, until `release` gives it back or its time is over
+    #[command(after_help = ACQUIRE_EXAMPLES)]
+    Acquire(Acquire),
     /// Run a command while its host leads, again and again
     #[command(after_help = ELECT_EXAMPLES)]
     Elect(Elect),
@@ -69,7 +72,7 @@ pub(crate) enum Command {
     /// List the runs that --once has recorded, or forget one
     #[command(after_help = RUNS_EXAMPLES)]
     Runs(Runs),
-    /// End the hold of another client; exit with 1 if there is none
+    /// Give back what `acquire` holds, or end the hold of another client
     #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Examine the server for dangers to locks
@@ -187,6 +190,24 @@ pub(crate) struct Hold {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Acquire {
+    #[command(flatten)]
+    pub(crate) request: Request,
+    /// Hold the lock for this long; it is not renewed
+    #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) span: Duration,
+    /// Write the proof of the hold to this file, which `release --lease` reads
+    #[arg(long, value_name = "FILE")]
+    pub(crate) lease: PathBuf,
+    /// Text that others see as the holder [default: host:pid]
+    #[arg(long, value_name = "TEXT", value_parser = public)]
+    pub(crate) label: Option<String>,
+    /// The lock
+    #[arg(value_parser = public)]
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Elect {
     /// Print only errors
     #[arg(short, long)]
@@ -265,14 +286,17 @@ pub(crate) struct Runs {
 
 #[derive(Debug, Args)]
 pub(crate) struct Release {
-    /// End the hold although it is not ours
+    /// Give back the hold that `acquire` wrote to this file, and remove the file
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["force", "owner", "name"])]
+    pub(crate) lease: Option<PathBuf>,
+    /// End the hold although it is not ours; exit with 1 if there is none
     #[arg(long)]
     pub(crate) force: bool,
     /// End the hold of this owner alone, by the 8 digits that `inspect` shows
     #[arg(long, value_name = "DIGITS", value_parser = owner_digits)]
     pub(crate) owner: Option<String>,
     /// The lock
-    #[arg(value_parser = public)]
+    #[arg(required_unless_present = "lease", default_value = "", hide_default_value = true, value_parser = public)]
     pub(crate) name: String,
 }
 

@@ -1,6 +1,5 @@
 //! `leasehold hold`: a lock for a program in any language that starts this as a co-process.
 
-mod event;
 mod line;
 mod on_request;
 
@@ -10,8 +9,8 @@ use leasehold::{ClientOptions, LockClient, LockName, MultiRequest};
 use rustix::process::Signal;
 use tokio::io::{AsyncReadExt, Stdin};
 
-use self::event::Event;
 use crate::args;
+use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::request::{acquire, names, patience, request, wait};
 use crate::run::{

@@ -15,16 +15,19 @@
 //! The command then accepts `--url toy:` beside the URLs of the compiled-in backends, and its help names the scheme.
 //! `docs/cli.md` of the repository describes the command.
 
+mod acquire;
 mod args;
 mod completions;
 mod doctor;
 mod elect;
+mod event;
 mod exit;
 mod follow;
 mod hold;
 mod inspect;
 mod label;
 mod leader;
+mod lease_file;
 mod lock_view;
 mod log;
 mod man;
@@ -98,6 +101,7 @@ async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
     match &cli.command {
         Command::Run(args) => run::run(args, &store()?).await,
         Command::Hold(args) => hold::run(args, &store()?).await,
+        Command::Acquire(args) => acquire::run(args, &store()?).await,
         Command::Elect(args) => elect::run(args, &store()?).await,
         Command::Leader(args) => leader::run(args, &store()?).await,
         Command::Inspect(args) => inspect::run(args, &store()?).await,

@@ -1,14 +1,19 @@
-//! `leasehold release --force`: ends another client's hold.
+//! `leasehold release`: gives back what `acquire` holds, or ends another client's hold.
+
+use std::path::Path;
 
 use leasehold::{LockError, LockName};
 
-use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::lock_view::HolderView;
 use crate::terminal::print;
 use crate::url::StoreUrl;
+use crate::{args, lease_file};
 
 pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    if let Some(file) = &args.lease {
+        return give_back(file, store).await;
+    }
     let name = LockName::new(&args.name).map_err(LockError::from)?;
     if !args.force {
         return Err(Failure::new(Exit::Usage, refusal(&name)));
@@ -27,6 +32,20 @@ pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Ex
         print(format!("ended the hold of \"{name}\" by {holder}"))?;
     }
     Ok(Exit::Done)
+}
+
+/// Gives back the hold whose lease is in this file. The file stays if the server did not answer.
+async fn give_back(file: &Path, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
+    let lease = lease_file::read(file)?;
+    let client = store.connect().await?;
+    let released = async { client.attach(lease).await?.release().await }.await;
+    match released {
+        Ok(()) | Err(LockError::Lost { .. }) => {
+            lease_file::remove(file)?;
+            released.map(|()| Exit::Done).map_err(Failure::from)
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn refusal(name: &LockName) -> String {

@@ -34,7 +34,7 @@ impl<'a> StoreUrl<'a> {
         let typed = cli.url.as_ref().map(|url| (url.clone(), "--url".to_owned()));
         let (url, from) = match (typed, &cli.url_file) {
             (Some(typed), _) => typed,
-            (None, Some(path)) => (read(path)?, path.display().to_string()),
+            (None, Some(path)) => (read("--url-file", path)?, path.display().to_string()),
             (None, None) => match env::var_os("LEASEHOLD_URL").map(OsString::into_string) {
                 // A secret often ends with the end of its line.
                 Some(Ok(url)) => (url.trim().to_owned(), "LEASEHOLD_URL".to_owned()),
@@ -100,10 +100,10 @@ impl<'a> StoreUrl<'a> {
     }
 }
 
-/// Returns the URL in a file, without the end of its line. Refuses a file that everybody may write: whoever writes it
-/// gives this process locks of its own.
-fn read(path: &Path) -> Result<String, Failure> {
-    let refused = |why: &str| usage(&format!("--url-file {}: {why}", path.display()));
+/// Returns the text of the file that an option names, without the end of its line. Refuses a file that everybody may
+/// write: whoever writes the file would choose the locks of this process.
+pub(crate) fn read(option: &str, path: &Path) -> Result<String, Failure> {
+    let refused = |why: &str| usage(&format!("{option} {}: {why}", path.display()));
     let unread = |error: io::Error| refused(&error.to_string());
     let mut file = File::open(path).map_err(unread)?;
     let found = file.metadata().map_err(unread)?;

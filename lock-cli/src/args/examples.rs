@@ -92,6 +92,20 @@ Each event then has the id. Further events say that a lock is busy or released.
 Exit codes: 0 given back; 128 + n after signal n; 64 usage; 69 the server does not answer, or
 refuses; 75 lock not acquired; 76 lock lost.";
 
+pub(super) const ACQUIRE_EXAMPLES: &str = "\
+Examples:
+  leasehold acquire --for 20m --wait 5m --lease deploy.lease deploy
+    ./deploy.sh
+    leasehold release --lease deploy.lease     perhaps in a later step, on another host
+
+When it has the lock, it writes the file, for its user alone, and prints a line of JSON: event
+(held), name, token, ttl_ms, slots and tokens, as `hold` does. Then it ends. The lock is held until
+--for is over, and not renewed. A file that exists is not overwritten. Who can read it can give the
+lock back.
+
+Exit codes: 0 held; 128 + n after signal n; 64 usage; 69 the server does not answer, or refuses;
+74 the file could not be written; 75 lock not acquired.";
+
 pub(super) const ELECT_EXAMPLES: &str = "\
 Examples:
   leasehold elect indexer -- ./indexer         on each host: it runs on one of them
@@ -161,7 +175,11 @@ Examples:
   leasehold release --force backup
   leasehold release --force encode --owner 1a2b3c4d      and keep the other holders
 
-The holder is not asked. It learns of the loss at its next renewal, and may write until then, or for
+With --lease it gives back the hold that `acquire` wrote to the file. If that hold is over, the exit
+code is 76: others may have had the lock meanwhile. The file is removed in both cases, and kept if
+the server does not answer.
+
+With --force the holder is not asked. It learns of the loss at its next renewal, and may write until then, or for
 longer if it is paused. A fence on the resource refuses its writes as soon as the next holder has
 advanced that fence, and not before.";
 

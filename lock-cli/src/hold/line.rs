@@ -159,7 +159,7 @@ mod tests {
             let line = lock_fuzz::text(WORDS, parts);
             if let Err((_, failure)) = Asked::read(line.as_bytes(), &hold) {
                 assert_eq!(failure.exit().number(), Exit::Usage.number());
-                let told = serde_json::to_string(&super::super::event::Event::from(failure));
+                let told = serde_json::to_string(&crate::event::Event::from(failure));
                 lock_fuzz::assert_secret_is_kept(&told.expect("a line"), &line);
             }
         });

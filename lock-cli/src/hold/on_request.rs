@@ -14,10 +14,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use super::event::Event;
 use super::line::Asked;
 use super::told_to_end;
 use crate::args;
+use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::request::acquire;
 use crate::run::{SHUTDOWN_GRACE, Signals, Unreleased, give_back, not_acquired, told_of_loss};

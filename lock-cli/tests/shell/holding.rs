@@ -1,5 +1,6 @@
 //! `leasehold hold`: a lock for the program that started it.
 
+use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -250,4 +251,51 @@ pub(crate) async fn a_program_that_is_killed_frees_its_lock(store: &impl Store) 
         program.kill().await.expect("it is ours");
         eventually("the lock is free", LIMIT, async || is_free(&shell, "a").await).await;
     }
+}
+
+/// A lock from one command to another, by a file for its user alone.
+pub(crate) async fn a_later_command_gives_the_lock_back(store: &impl Store) {
+    let shell = Shell::of(store);
+    let acquire = ["acquire", "--for", "30s", "--no-wait", "--lease", "lease", "a"];
+    let held = shell.run(&acquire).await;
+    assert_eq!(held.code, 0, "{}", held.stderr);
+    let event: Value = serde_json::from_str(&held.stdout).expect("JSON");
+    let ttl = event["ttl_ms"].as_u64().expect("a TTL");
+    assert!(event["event"] == "held" && (10_000..=30_000).contains(&ttl), "{event}");
+    let mode = shell.file("lease").metadata().expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let again = shell.run(&acquire).await;
+    assert_eq!(again.code, 64, "the file is not overwritten: {}", again.stderr);
+    let busy = shell.run(&["run", "--no-wait", "a", "--", "true"]).await;
+    assert_eq!(busy.code, 75, "{}", busy.stderr);
+    let released = shell.run(&["release", "--lease", "lease"]).await;
+    assert_eq!(released.code, 0, "{}", released.stderr);
+    assert!(!shell.file("lease").exists());
+    let free = shell.run(&["run", "--no-wait", "a", "--", "true"]).await;
+    assert_eq!(free.code, 0, "{}", free.stderr);
+}
+
+/// Who gives back a hold that is over learns that others may have had the lock.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_is_over_is_not_given_back() {
+    let shell = Shell::of(&File::start());
+    let held = shell.run(&["acquire", "--for", "1h", "--lease", "lease", "a"]).await;
+    assert_eq!(held.code, 0, "{}", held.stderr);
+    shell.run(&["release", "--force", "a"]).await;
+    let late = shell.run(&["release", "--lease", "lease"]).await;
+    assert!(late.code == 76 && late.stderr.contains("is lost"), "{} {}", late.code, late.stderr);
+    assert!(!shell.file("lease").exists());
+}
+
+/// A lock whose lease cannot be written is not held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_without_a_place_holds_no_lock() {
+    let shell = Shell::of(&File::start());
+    let unwritten =
+        shell.run(&["acquire", "--for", "1h", "--lease", "no/such/folder/lease", "a"]).await;
+    assert_eq!(unwritten.code, 74, "{}", unwritten.stderr);
+    let bad = shell.run(&["release", "--lease", "lease"]).await;
+    assert_eq!(bad.code, 64, "{}", bad.stderr);
+    let free = shell.run(&["inspect", "--exit-code", "a"]).await;
+    assert_eq!(free.code, 1, "{}", free.stderr);
 }

@@ -78,6 +78,7 @@ macro_rules! shell_checks {
             holding::c08_a_program_reads_of_the_loss_of_its_lock
             holding::a_program_holds_locks_on_request
             holding::a_program_that_is_killed_frees_its_lock
+            holding::a_later_command_gives_the_lock_back
             leading::c40_another_leads_when_the_leader_is_killed
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_command_that_failed_is_run_in_another_term
@@ -126,6 +127,7 @@ macro_rules! store_checks {
             running::c39_a_command_has_all_of_its_locks_or_none
             sharing::c28_the_next_run_is_in_after_the_ttl_of_a_killed_one
             kinds::c36_each_of_three_has_a_slot_and_a_fourth_has_none
+            holding::a_later_command_gives_the_lock_back
             losing::c08_lost_data_ends_the_command
             losing::c09_a_stopped_server_ends_the_command_by_the_deadline
             leading::c40_another_leads_when_the_leader_is_killed

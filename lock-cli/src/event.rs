@@ -12,7 +12,7 @@ use crate::redaction::redacted;
 /// A line of JSON.
 #[derive(Serialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
-pub(super) enum Event {
+pub(crate) enum Event {
     Held {
         name: String,
         token: u64,
@@ -38,7 +38,7 @@ pub(super) enum Event {
 impl Event {
     /// Returns the event of a hold: name, token and slots of the first lock on the command line, and the tokens of
     /// all.
-    pub(super) fn held(names: &[LockName], guard: &MultiGuard) -> Option<Self> {
+    pub(crate) fn held(names: &[LockName], guard: &MultiGuard) -> Option<Self> {
         let first = names.first()?;
         let hold = guard.guards().iter().find(|hold| hold.name() == first)?;
         let left = guard.guards().iter().map(|hold| hold.remaining()).min().unwrap_or_default();
@@ -52,11 +52,11 @@ impl Event {
         })
     }
 
-    pub(super) fn lost(name: &LockName, reason: &str) -> Self {
+    pub(crate) fn lost(name: &LockName, reason: &str) -> Self {
         Self::Lost { name: Some(name.as_str().to_owned()), reason: redacted(reason) }
     }
 
-    pub(super) fn error(exit: Exit, reason: &str) -> Self {
+    pub(crate) fn error(exit: Exit, reason: &str) -> Self {
         Self::Error { code: exit.number(), reason: redacted(reason) }
     }
 }
