@@ -212,6 +212,9 @@ pub(crate) struct Elect {
     /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,
+    /// A file that exists while the command leads, such as for a readiness probe
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ready_file: Option<PathBuf>,
     /// The election
     #[arg(value_parser = public)]
     pub(crate) name: String,

@@ -1,5 +1,7 @@
 //! `leasehold elect`: a command that runs while its host leads.
 
+use std::convert::Infallible;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +12,7 @@ use crate::args;
 use crate::exit::{Exit, Failure, chain};
 use crate::margin::Ending;
 use crate::outage::Outage;
+use crate::readiness::Readiness;
 use crate::run::{Signals, Terms, Unreleased, connect, hold, interrupted, shut_down};
 use crate::terminal;
 use crate::url::StoreUrl;
@@ -28,6 +31,7 @@ pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit
         store.warn_if_local();
         ending.warning(args.work.lease.ttl).inspect(|text| terminal::warning(text));
     }
+    let readiness = Readiness::new(args.ready_file.as_deref())?;
     let outage = Outage::new(args.quiet);
     let client = loop {
         // The lines of the outage show the wait for the server.
@@ -38,7 +42,7 @@ pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit
         pause(&name, &mut signals).await?;
     };
     let (client, store) = (&client, &*store.shown());
-    let candidate = Candidate { client, name: &name, args, grace: ending.grace, store };
+    let candidate = Candidate { client, name: &name, args, grace: ending.grace, store, readiness };
     let ended = candidate.lead_until_the_end(&mut signals).await;
     shut_down(client).await;
     ended
@@ -65,6 +69,7 @@ struct Candidate<'a> {
     args: &'a args::Elect,
     grace: Duration,
     store: &'a str,
+    readiness: Readiness,
 }
 
 impl Candidate<'_> {
@@ -107,6 +112,17 @@ impl Candidate<'_> {
         leadership: Leadership,
         signals: &mut Signals,
     ) -> Option<Result<Exit, Failure>> {
+        let ready = match self.readiness.begin(leadership.term()) {
+            Ok(ready) => ready,
+            Err(failure) => return Some(Err(failure)),
+        };
+        // C40: a leader that is deposed is not ready, while its command still ends.
+        let lost = leadership.lost_signal();
+        let until_lost = async move {
+            lost.wait().await;
+            drop(ready);
+            pending::<Infallible>().await
+        };
         let guard = MultiGuard::from(leadership.into_guard());
         let terms = Terms {
             names: std::slice::from_ref(self.name),
@@ -115,7 +131,10 @@ impl Candidate<'_> {
             store: self.store,
             occurrence: None,
         };
-        let mut held = hold(guard, &terms, signals).await;
+        let mut held = tokio::select! {
+            never = until_lost => match never {},
+            held = hold(guard, &terms, signals) => held,
+        };
         held.unreleased.iter_mut().for_each(Unreleased::tell);
         let still_a_candidate = |why: &str| still_a_candidate(self.args.quiet, why);
         match held.ended {

@@ -34,6 +34,7 @@ mod man;
 mod margin;
 mod outage;
 mod ps;
+mod readiness;
 mod redaction;
 mod release;
 mod request;

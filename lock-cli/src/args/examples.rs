@@ -119,6 +119,9 @@ When the leadership is lost, leasehold ends the command as `run` does. One secon
 candidate again, and so it is after a command that failed. It ends when the command has succeeded,
 after a signal, or when the command cannot be run.
 
+With --ready-file a file exists while the command leads, for a readiness probe. A systemd unit of
+Type=notify is active from the first term on, and its status tells the present one.
+
 If the server does not answer, the command is ended before another host leads: by the margin, in
 which the grace fits if the TTL is twice as long or more.
 

@@ -6,8 +6,9 @@ use std::time::Instant;
 
 use lock_testkit::eventually;
 use rustix::process::Signal;
+use tokio::net::UnixDatagram;
 use tokio::process::Child;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::shell::Shell;
 use crate::snapshot::{compare, typed};
@@ -57,6 +58,38 @@ pub(crate) async fn c40_a_leader_that_lost_is_a_candidate_again(store: &impl Sto
     leader.send(Signal::INT);
     assert_eq!(leader.code().await, 128 + 2, "{}", leader.stderr());
     assert_eq!(terms(&shell).len(), 2);
+}
+
+/// C40: a supervisor sees who leads.
+pub(crate) async fn c40_a_leader_is_ready_while_it_leads(store: &impl Store) {
+    let shell = Shell::of(store);
+    std::fs::write(shell.file("ready"), "a former process").expect("a file");
+    let manager = UnixDatagram::bind(shell.file("manager")).expect("a socket");
+    let told = async |part: &str| {
+        let mut message = [0; 256];
+        let length = timeout(LIMIT, manager.recv(&mut message)).await.expect("in time");
+        let message = String::from_utf8_lossy(&message[..length.expect("a message")]).into_owned();
+        assert!(message.contains(part), "{message}");
+    };
+    let script = "trap 'while [ -e ready ]; do sleep 0.01; done; echo > unready; exit 1' TERM; cp ready seen; \
+                  echo $LEASEHOLD_TOKEN >> terms; while [ ! -e go ]; do sleep 0.01; done";
+    let campaign = [
+        "elect", "--ttl", "4s", "--grace", "30s", "--ready-file", "ready", "a", "--", "sh", "-c",
+        script,
+    ];
+    let mut elect = shell.leasehold(&campaign);
+    let mut leader = elect.env("NOTIFY_SOCKET", shell.file("manager")).spawn().expect("it starts");
+    let [term] = until_terms(&shell, 1).await[..] else { panic!("one term") };
+    assert_eq!(shell.read("seen"), format!("{term}\n"));
+    told(&format!("READY=1\nSTATUS=leads in term {term}")).await;
+    assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
+    told("STATUS=a candidate").await;
+    shell.appears("unready").await;
+    until_terms(&shell, 2).await;
+    told("READY=1").await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    let ended = timeout(LIMIT, leader.wait()).await.expect("in time").expect("it is ours");
+    assert_eq!(ended.code(), Some(0));
 }
 
 /// C40: a signal that comes while the command ends after a loss ends the candidacy too.
