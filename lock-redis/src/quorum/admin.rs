@@ -65,7 +65,7 @@ impl LockAdmin for QuorumBackend {
     async fn doctor(&self, prefix: &str) -> Result<Vec<Finding>, BackendError> {
         let mut findings = self.examine_set(prefix).await;
         for voter in &*self.voters {
-            let probe = take_and_give_back(self, prefix);
+            let probe = async { take_and_give_back(self, prefix).await.map(drop) };
             match doctor::examine(&voter.server, prefix, probe).await {
                 Ok(seen) => findings.extend(seen.into_iter().map(|finding| of(voter, finding))),
                 Err(error) => {
