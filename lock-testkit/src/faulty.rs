@@ -12,8 +12,8 @@ use tokio::time::sleep;
 
 use lock_core::backend::Claim;
 use lock_core::{
-    BackendError, Clock, Contention, DistributedLock, LockName, LockState, LostReason, Moment,
-    Outcome, SystemClock,
+    BackendError, Clock, Contention, DistributedLock, LockName, LockState, Moment, Outcome,
+    SystemClock,
 };
 
 /// An operation that may fail.
@@ -71,7 +71,7 @@ pub enum Foreign {
 pub struct Faulty {
     backend: Arc<dyn DistributedLock>,
     plan: Arc<Mutex<Plan>>,
-    losses: watch::Sender<HashMap<LockName, LostReason>>,
+    losses: watch::Sender<HashSet<LockName>>,
 }
 
 #[derive(Debug, Default)]
@@ -136,10 +136,10 @@ impl Faulty {
         self.plan().is_deaf = true;
     }
 
-    /// Lets the backend see that the holds of `name` are over, for this reason.
-    pub fn see_loss(&self, name: &LockName, reason: LostReason) {
+    /// Lets the backend see that the holds of `name` are over.
+    pub fn see_loss(&self, name: &LockName) {
         self.losses.send_modify(|losses| {
-            losses.insert(name.clone(), reason);
+            losses.insert(name.clone());
         });
     }
 

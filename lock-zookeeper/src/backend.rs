@@ -12,8 +12,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kinds, Lease, LockAdmin, LockError,
-    LockName, LostReason, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl,
-    Wakeup,
+    LockName, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl, Wakeup,
 };
 use tokio::time::sleep;
 
@@ -114,7 +113,6 @@ impl DistributedLock for ZooKeeperBackend {
             while let Some(gone) = next_look(&store, owner).await {
                 gone.await;
             }
-            LostReason::Evicted
         }))
     }
 

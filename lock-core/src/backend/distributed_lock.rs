@@ -9,12 +9,10 @@ use super::admin::LockAdmin;
 use super::answers::{Attempt, Extension, Release};
 use super::extensions::{RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
-use crate::model::{
-    BackendError, Capabilities, Claim, Lease, LockName, LostReason, OwnerId, Renewal,
-};
+use crate::model::{BackendError, Capabilities, Claim, Lease, LockName, OwnerId, Renewal};
 
-/// Completes with the reason when a hold is seen to be over.
-pub type LossWatch = Pin<Box<dyn Future<Output = LostReason> + Send>>;
+/// Completes once a hold is seen to be over.
+pub type LossWatch = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// A store of locks: Redis, a directory, this process.
 ///

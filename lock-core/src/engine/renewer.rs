@@ -343,7 +343,7 @@ async fn end_when_lost(hold: Arc<Hold>, watch: LossWatch) {
     tokio::select! {
         biased;
         // C8: the backend saw that the hold is over.
-        reason = watch => hold.end(reason),
+        () = watch => hold.end(LostReason::Evicted),
         () = hold.ended_by_someone() => {}
     }
 }

@@ -12,7 +12,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, Kinds, Lease, LockAdmin, LockError, LockName,
-    LostReason, Order, OwnerId, Renewals, TokenDurability, Wakeup,
+    Order, OwnerId, Renewals, TokenDurability, Wakeup,
 };
 
 use crate::fence::EtcdFence;
@@ -134,7 +134,6 @@ impl DistributedLock for EtcdBackend {
             tokio::time::sleep(WATCHED_AFTER).await;
             watches.gone(key, revision).await;
             claims.lost(owner, revision);
-            LostReason::Evicted
         }))
     }
 

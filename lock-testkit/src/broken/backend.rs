@@ -12,7 +12,7 @@ use lock_core::backend::{
 use lock_core::backend::{RecordsRuns, ReservesTokens};
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, LostReason, MemoryBackend, OwnerId, Ttl, Whom,
+    LockName, LockState, MemoryBackend, OwnerId, Ttl, Whom,
 };
 use lock_core::{Contention, Outcome};
 use tokio::task::yield_now;
@@ -277,10 +277,7 @@ impl DistributedLock for Broken {
 
     fn watch(&self, lease: &Lease) -> Option<LossWatch> {
         match self.flaw {
-            Flaw::WatchTellsOfNoLoss => Some(Box::pin(async {
-                sleep(Duration::from_millis(100)).await;
-                LostReason::Evicted
-            })),
+            Flaw::WatchTellsOfNoLoss => Some(Box::pin(sleep(Duration::from_millis(100)))),
             _ => self.sound.watch(lease),
         }
     }

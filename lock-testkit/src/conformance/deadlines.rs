@@ -147,9 +147,9 @@ pub async fn c08_a_loss_that_is_seen_is_told(harness: &dyn Harness) {
     let guard = client.acquire(patient(&name, harness.limit() * 10)).await.expect("a free lock");
     let other = client.acquire(patient(&kept, harness.limit() * 10)).await.expect("a free lock");
     assert_eq!(faulty.watched(), 2, "each hold is to be watched");
-    faulty.see_loss(&name, LostReason::Evicted);
+    faulty.see_loss(&name);
     let reason = timeout(harness.limit(), guard.lost()).await.expect("the loss is told");
-    assert_eq!(reason, LostReason::Evicted, "the loss is to be told as the backend saw it");
+    assert_eq!(reason, LostReason::Evicted, "the loss is to be told as an eviction");
     assert!(other.is_held(), "a loss is to cost no other hold of the client");
     drop((guard, other));
     eventually(harness, "nothing is watched any more", async || faulty.watched() == 0).await;

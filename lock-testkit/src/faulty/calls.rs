@@ -76,16 +76,14 @@ impl DistributedLock for Faulty {
         let (name, mut losses) = (lease.name().clone(), self.losses.subscribe());
         let real = self.backend.watch(lease).unwrap_or_else(|| Box::pin(pending()));
         let told = async move {
-            let seen = losses.wait_for(|losses| losses.contains_key(&name)).await;
-            match seen.ok().and_then(|losses| losses.get(&name).copied()) {
-                Some(reason) => reason,
-                None => pending().await,
+            if losses.wait_for(|losses| losses.contains(&name)).await.is_err() {
+                pending().await
             }
         };
         Some(Box::pin(async move {
             tokio::select! {
-                reason = real => reason,
-                reason = told => reason,
+                () = real => {}
+                () = told => {}
             }
         }))
     }
