@@ -53,8 +53,8 @@ impl Store {
         }
         match (ask.standing(&queue, queue.entries().len()).await?, waiter) {
             (Standing::Behind(_) | Standing::Full, None) => {
-                ask.overtakes(&queue).await?;
-                ask.busy(&queue).await
+                let is_untaken = ask.overtakes(&queue).await?;
+                ask.busy(&queue, is_untaken).await
             }
             (standing, waiter) => {
                 let fits = matches!(standing, Standing::Fits(_));
@@ -67,17 +67,18 @@ impl Store {
 
 impl Ask<'_> {
     /// Deletes the node of a waiter that has not taken its turn since an earlier try saw it (C28). Then this try is
-    /// made again.
-    async fn overtakes(&self, queue: &Queue) -> Result<(), BackendError> {
+    /// made again. Otherwise returns true if there is a waiter whose turn has come.
+    async fn overtakes(&self, queue: &Queue) -> Result<bool, BackendError> {
         let (store, name) = (self.store, &self.claim.name);
         let all = queue.entries().len();
         let untaken = store.untaken(&self.session, &self.lock, queue, all).await?;
         let now = SystemClock.now();
-        if let Some(untaken) = untaken.filter(|seen| store.sights.are_dead(name, Some(seen), now)) {
+        let Some(untaken) = untaken else { return Ok(false) };
+        if store.sights.are_dead(name, Some(&untaken), now) {
             store.overtake(&self.session, &untaken).await;
             return Err(overtaken("a waiter that has died was before the claim"));
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Creates the claim's node, as a hold or as a place in the queue.
@@ -146,7 +147,7 @@ impl Ask<'_> {
                 };
                 self.wait(queue, at, node, waiter).await
             }
-            (Standing::Behind(_) | Standing::Full, None) => self.busy(queue).await,
+            (Standing::Behind(_) | Standing::Full, None) => self.busy(queue, false).await,
         }
     }
 
@@ -357,10 +358,11 @@ impl Ask<'_> {
         Ok(Attempt::Busy(contention))
     }
 
-    async fn busy(&self, queue: &Queue) -> Result<Attempt, BackendError> {
+    async fn busy(&self, queue: &Queue, is_untaken: bool) -> Result<Attempt, BackendError> {
         let Self { store, session, lock, asked, .. } = self;
-        let contention = store.contention(session, lock, queue.entries(), *asked);
-        contention.await.map(Attempt::Busy)
+        let mut contention = store.contention(session, lock, queue.entries(), *asked).await?;
+        contention.is_untaken |= is_untaken;
+        Ok(Attempt::Busy(contention))
     }
 
     fn text(&self, is_held: bool, slots: Slots, token: Token) -> String {

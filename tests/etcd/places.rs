@@ -268,12 +268,22 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     released(next).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+/// C28: a dead waiter keeps tries out for its bound, also from one of several permits.
+async fn a_dead_waiter_keeps_tries_out(permits: u16) {
     let server = one_member().await;
     let proxy = Proxy::start(server.addr()).await;
     let silent = client_through::<EtcdFaults>(&proxy).await;
-    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy).await;
+    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy, permits).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+    a_dead_waiter_keeps_tries_out(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_from_a_free_permit_for_its_bound() {
+    a_dead_waiter_keeps_tries_out(3).await;
 }
 
 /// C48: each request takes longer than a try, and is answered: the wait goes on, and ends with the lock.

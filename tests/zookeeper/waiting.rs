@@ -131,12 +131,22 @@ async fn c22_a_reader_that_takes_its_turn_late_has_the_greater_token() {
     released(writer).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+/// C28: a dead waiter keeps tries out for its bound, also from one of several permits.
+async fn a_dead_waiter_keeps_tries_out(permits: u16) {
     let server = one_member().await;
     let proxy = Proxy::start(server.addr()).await;
     let silent = client(&format!("zookeeper://{}/", proxy.addr())).await;
-    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy).await;
+    a_dead_waiter_keeps_tries_out_for_its_bound(&server.url(), &silent, &proxy, permits).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_out_for_its_bound() {
+    a_dead_waiter_keeps_tries_out(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_dead_waiter_keeps_tries_from_a_free_permit_for_its_bound() {
+    a_dead_waiter_keeps_tries_out(3).await;
 }
 
 /// C22: an exclusive claim that looked at a free lock, and was created after others, has no token of that time.

@@ -36,8 +36,8 @@ pub struct Contention {
     /// True if the holder is a foreign key without a TTL (C49): somebody has written something else under the lock's
     /// name, or a client of locks forgot the TTL. Callers wait for it, and it stays until somebody deletes it.
     pub foreign_without_ttl: bool,
-    /// True if the turn of the first waiter has come, and the store does not show yet that it holds. Another request of
-    /// this client two seconds later gets the lock if that waiter has died (C28).
+    /// True if the turn of the first waiter has come, and the store does not show yet that it holds; others may hold
+    /// permits beside it. If that waiter has died, another request of this client two seconds later passes it (C28).
     pub is_untaken: bool,
     /// Number of waiters before us in the queue, not counting the holder.
     pub position: Option<u64>,
@@ -70,7 +70,8 @@ impl Contention {
 
 impl fmt::Display for Contention {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.is_untaken {
+        let is_free = self.is_untaken && self.holder.is_none();
+        f.write_str(match is_free {
             true => "its next holder has not taken it yet",
             false => "it is held",
         })?;
@@ -85,6 +86,9 @@ impl fmt::Display for Contention {
         }
         if let Some(left) = self.ttl_left {
             write!(f, " for up to {left:.1?} more")?;
+        }
+        if self.is_untaken && !is_free {
+            f.write_str(", and the next holder has not taken its turn yet")?;
         }
         match self.position {
             Some(0) => f.write_str(", and this claim is the next"),
@@ -115,6 +119,12 @@ mod tests {
     fn c28_a_waiter_whose_turn_has_come_is_no_holder() {
         let contention = Contention { is_untaken: true, ..Contention::unknown() };
         assert_eq!(contention.to_string(), "its next holder has not taken it yet");
+        let holder = Label::new("one").ok();
+        let beside = Contention { holder, permits: 2, ..contention };
+        assert_eq!(
+            beside.to_string(),
+            "it is held by \"one\" as one of 2, and the next holder has not taken its turn yet"
+        );
     }
 
     #[test]

@@ -101,8 +101,8 @@ impl EtcdBackend {
                 }
                 (Fits(_) | Waits, Some(_)) => break,
                 (_, None) => {
-                    if !self.overtakes(this, &view).await? {
-                        return Ok(self.busy(this, &view).await);
+                    if let Some(busy) = self.overtakes(this, &view).await? {
+                        return Ok(busy);
                     }
                 }
             }
@@ -187,9 +187,13 @@ impl EtcdBackend {
         Ok(Some(Attempt::Granted(self.taken(this, revision, slots.clone())?)))
     }
 
-    /// Deletes the front of the queue if nobody has claimed it since an earlier try saw it (C28). Returns true if the
-    /// next entry may find the lock free.
-    async fn overtakes(&self, this: &Try<'_>, view: &View) -> Result<bool, BackendError> {
+    /// Deletes the front of the queue if nobody has claimed it since an earlier try saw it (C28): the next entry may find
+    /// the lock free. Otherwise returns "busy".
+    async fn overtakes(
+        &self,
+        this: &Try<'_>,
+        view: &View,
+    ) -> Result<Option<Attempt>, BackendError> {
         let due = match view.may_be_dead() {
             true => {
                 let kind = this.claim.kind;
@@ -199,18 +203,19 @@ impl EtcdBackend {
         };
         let seen = Some(&due).filter(|due| !due.is_empty());
         if !self.sights.are_dead(&this.claim.name, seen, SystemClock.now()) {
-            return Ok(false);
+            return Ok(Some(self.busy(this, view, !due.is_empty()).await));
         }
         // The waiters behind the front may be alive.
-        Ok(self.server.txn(requests::overtake(due.iter())).await?.succeeded)
+        self.server.txn(requests::overtake(due.iter())).await.map(|_| None)
     }
 
     /// Returns "busy" for an attempt without a place in the queue.
-    async fn busy(&self, this: &Try<'_>, view: &View) -> Attempt {
+    async fn busy(&self, this: &Try<'_>, view: &View, is_untaken: bool) -> Attempt {
         if view.own.is_none() {
             self.claims.absent(this.claim.owner);
         }
         let mut contention = view.contention();
+        contention.is_untaken = is_untaken;
         if let Some(holder) = view.first.as_ref().filter(|first| first.is_claimed()) {
             contention.ttl_left = self.left(holder.lease).await;
         }
