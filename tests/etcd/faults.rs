@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
-use leasehold::{LockError, LockRequest, LostReason, Outcome, Wait};
+use leasehold::core::LockAdmin;
+use leasehold::core::backend::{Attempt, FALLBACK_POLL, WAITER_LIVENESS, WaiterHandle};
+use leasehold::etcd::EtcdBackend;
+use leasehold::{DistributedLock, LockError, LockRequest, LostReason, Outcome, Wait};
 use lock_testkit::{EtcdCluster, EtcdServer, Mode, Proxy, eventually};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::members::member_in_use;
-use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, one_member};
+use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, one_member, url_at};
 use crate::support::{
     LIMIT, MINUTE, REQUEST_TIMEOUT, SLACK, client, client_through, every_call_fails_in_time,
     fresh_name, held, impatient, patient, queued, released, renewed, served, served_within, turn,
@@ -222,4 +225,30 @@ async fn a_server_without_space_says_so_and_takes_no_lock() {
     released(guard).await;
     let findings = client.admin().doctor().await.expect("an answer");
     assert!(findings.iter().any(|finding| finding.to_string().contains("NOSPACE")), "{findings:?}");
+}
+
+/// C28: a look of waiters leaves a connection that has swallowed it, once another request has given that connection up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_look_leaves_a_connection_that_was_given_up() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let lock = EtcdBackend::connect(&url_at(proxy.addr())).await.expect("a connection");
+    let (holder, name) = (client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let claim = patient(&name).claim().expect("a good claim");
+    let (waiter, _events) = WaiterHandle::channel();
+    let waits = lock.acquire(&claim, Some(&waiter)).await;
+    assert!(matches!(waits, Ok(Attempt::Busy(_))), "{waits:?}");
+    proxy.set_existing(Mode::BlackHole);
+    // The last answer is repeated until then.
+    sleep(FALLBACK_POLL).await;
+    let (looks, asked) = (lock.clone(), claim.clone());
+    let looks = tokio::spawn(async move { looks.acquire(&asked, Some(&waiter)).await });
+    // After such a long silence of a caller, the client turns to another connection.
+    let left = timeout(Duration::from_millis(400), lock.inspect(&claim.name)).await;
+    assert!(left.is_err(), "the connection is dead");
+    let seen = timeout(WAITER_LIVENESS + SLACK, looks).await.expect("it looks again");
+    assert!(matches!(seen.expect("no panic"), Ok(Attempt::Busy(_))));
+    lock.withdraw(&claim.name, &[claim.owner]).await.expect("an answer");
+    released(guard).await;
 }
