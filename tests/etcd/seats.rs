@@ -5,17 +5,21 @@ use leasehold::core::LockAdmin;
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use leasehold::core::backend::{Extension, Release};
+use leasehold::core::backend::{Extension, Release, WAITER_LIVENESS};
 use leasehold::etcd::EtcdBackend;
+use leasehold::etcd::etcd_client::Client;
 use leasehold::{DistributedLock, LockClient, LockName, LockRequest};
 use lock_testkit::{EtcdServer, Mode, Proxy};
 use tokio::time::timeout;
 
-use crate::servers::{claims, one_member, url_at};
+use crate::servers::{EtcdFaults, claims, one_member, url_at};
 use crate::sessions::{backend, renewal};
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    MINUTE, SLACK, client, client_through, fresh_name, held, patient, queued, released, served,
+    until_waiting,
+};
 
 /// Returns the key of a lock while a client holds it, which then releases it.
 async fn key_of_a_cycle(server: &EtcdServer, client: &LockClient, name: &str) -> String {
@@ -102,4 +106,37 @@ async fn c14_a_claim_that_is_over_costs_the_next_one_with_its_key_nothing() {
     other.withdraw(over.name(), &[over.owner()]).await.expect("an answer");
     let released = one.release(next.name(), next.owner()).await.expect("an answer");
     assert_eq!(released, Release::Released);
+}
+
+/// C28: a key that was before a waiter, and was made anew behind it, hides no dead waiters.
+///
+/// ```text
+///   holder ◀── dead ◀── dead ◀── waiter ◀── the holder's key again, of a claim that is not understood
+/// ```
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c28_a_key_that_is_used_again_behind_a_waiter_hides_no_dead_waiters() {
+    let server = one_member().await;
+    let proxy = Proxy::start(server.addr()).await;
+    let mut operator = Client::connect([server.addr().to_string()], None).await.expect("a client");
+    let (holder, next) = (client(&server.url()).await, client(&server.url()).await);
+    let (name, mut dead) = (fresh_name(), Vec::new());
+    let guard = held(&holder, &name).await;
+    let key = claims(server, &name).remove(0);
+    for waiters in 1..=2 {
+        let (dies, request) = (client_through::<EtcdFaults>(&proxy).await, patient(&name));
+        dead.push(tokio::spawn(async move { dies.acquire(request).await }));
+        until_waiting(&holder, &name, waiters).await;
+    }
+    let request = patient(&name);
+    let waiting = tokio::spawn(async move { next.acquire(request).await });
+    until_waiting(&holder, &name, 3).await;
+    proxy.set(Mode::BlackHole);
+    released(guard).await;
+    operator.put(&*key, "of a later format", None).await.expect("an answer");
+    let start = Instant::now();
+    let guard = served(waiting).await;
+    assert!(start.elapsed() < WAITER_LIVENESS + SLACK, "{:?}", start.elapsed());
+    released(guard).await;
+    operator.delete(&*key, None).await.expect("an answer");
+    dead.iter().for_each(|waiting| waiting.abort());
 }
