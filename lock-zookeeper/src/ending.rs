@@ -137,14 +137,12 @@ impl Store {
         let until = SystemClock.now().after(MARK_LASTS);
         self.marks.lock().insert(path.clone(), (place.clone(), until));
         let options = CreateMode::Ephemeral.with_acls(self.acls);
-        let made = place.client().create(&path, &[], &options).await;
-        match made {
-            Ok(_) | Err(Error::NodeExists) => Ok(()),
-            Err(Error::NoNode) => {
-                self.make_folders(&place).await?;
-                Err(overtaken("the folder of marks was removed"))
+        loop {
+            match place.client().create(&path, &[], &options).await {
+                Ok(_) | Err(Error::NodeExists) => return Ok(()),
+                Err(Error::NoNode) => self.make_folders(&place).await?,
+                Err(error) => return Err(place.failed(error)),
             }
-            Err(error) => Err(place.failed(error)),
         }
     }
 

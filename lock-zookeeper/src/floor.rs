@@ -148,14 +148,15 @@ impl Floors {
         for _ in 0..TRIES {
             let (version, found) = self.find(session).await?;
             let found = match found {
-                Some(floor) if !take(&mut may_replace) => return Ok(floor),
+                // A client that comes to a store in use writes nothing.
+                Some(floor) if !take(&mut may_replace) || !self.is_unused(session).await? => {
+                    return Ok(floor);
+                }
                 found => found,
             };
             let now = self.time(session).await?;
             let found = match found {
-                Some(floor) if !floor.is_behind(now) || !self.is_unused(session).await? => {
-                    return Ok(floor);
-                }
+                Some(floor) if !floor.is_behind(now) => return Ok(floor),
                 found => found,
             };
             match self.write(session, found.as_ref(), now, version).await {

@@ -83,7 +83,7 @@ impl Found {
 }
 
 impl Store {
-    /// Connects, and creates the nodes that all locks share.
+    /// Connects, and reads the floor.
     pub(crate) async fn connect(target: Target) -> Result<Arc<Self>, LockError> {
         let acls = match target.login {
             Some(_) => Acls::creator_all(),
@@ -94,8 +94,8 @@ impl Store {
         let floors = Floors::new(root.clone(), acls);
         let (sessions, started) = (Sessions::new(target), SystemClock.now());
         let store = Self { root, sessions, floors, claims, marks, acls, keeper, sights, started };
-        let prepared = store.prepare().await;
-        prepared.map_err(|source| LockError::Backend {
+        let answered = async { store.floors.get(&*store.sessions.common().await?).await };
+        answered.await.map_err(|source| LockError::Backend {
             operation: "connect",
             name: None,
             source,
@@ -103,21 +103,12 @@ impl Store {
         Ok(Arc::new(store))
     }
 
-    async fn prepare(&self) -> Result<(), BackendError> {
-        let session = self.sessions.common().await?;
-        self.make_folders(&session).await?;
-        self.floors.get(&session).await.map(drop)
-    }
-
-    /// Creates the nodes that all locks share.
+    /// Creates the nodes that all locks share. The first client with this root lacks them.
     pub(crate) async fn make_folders(&self, session: &Session) -> Result<(), BackendError> {
         let options = CreateMode::Persistent.with_acls(self.acls);
         for folder in [self.root.locks(), self.root.marks(), self.root.records()] {
-            let is_there = session.client().check_stat(&folder).await;
-            if is_there.map_err(|error| session.failed(error))?.is_none() {
-                let made = session.client().mkdir(&folder, &options).await;
-                made.map_err(|error| session.failed(error))?;
-            }
+            let made = session.client().mkdir(&folder, &options).await;
+            made.map_err(|error| session.failed(error))?;
         }
         Ok(())
     }

@@ -87,6 +87,22 @@ async fn c22_a_turn_costs_the_same_whoever_had_the_one_before() {
     a_turn_costs_the_same_whoever_had_the_one_before(&server.url(), count).await;
 }
 
+/// A client that comes while others hold locks needs no time of the server, and so writes nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_client_that_connects_beside_claims_writes_nothing() {
+    let floor = Floor::of_a_new_root().await;
+    let guard = held(&floor.client().await, "held").await;
+    let folder = floor.folder.replace("/floor", "/locks");
+    let written = async || {
+        let (_, stat) = floor.operator.get_data(&folder).await.expect("its node");
+        (floor.read().await, stat.mzxid)
+    };
+    let before = written().await;
+    drop(floor.client().await);
+    assert_eq!(written().await, before);
+    released(guard).await;
+}
+
 /// A service with many processes starts: each connects and acquires a lock while others replace the floor.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_clients_that_come_at_once_agree_on_a_floor() {
