@@ -3,11 +3,11 @@
 use leasehold::core::backend::Renewal;
 use leasehold::core::{OwnerId, Ttl};
 use leasehold::postgres::PostgresBackend;
-use leasehold::{DistributedLock, LockError, Outcome};
+use leasehold::{DistributedLock, LockError, Outcome, Wait};
 use lock_testkit::{LeaseExt, PostgresServer};
 use sqlx::{Connection, PgConnection};
 
-use crate::support::{MINUTE, client, fresh_name, held, patient, released};
+use crate::support::{MINUTE, client, fresh_name, held, patient, released, turn};
 
 /// C19: a request that comes too late is an answer, and no error in the server's log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,4 +69,25 @@ async fn c49_a_name_that_is_none_hides_no_lock() {
     assert_eq!(held.iter().map(|state| state.name.as_str()).collect::<Vec<_>>(), ["b"]);
     assert!(source.to_string().contains(r#""a\nb""#), "{source}");
     released(guard).await;
+}
+
+/// C49: a hold that somebody else has written without an end keeps its lock busy, and is listed and evicted as one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c49_a_hold_without_an_end_is_busy_listed_and_evicted() {
+    let server = PostgresServer::start().await;
+    let client = client(&server.url()).await;
+    server.psql(
+        "INSERT INTO leasehold.locks VALUES ('a'); \
+         INSERT INTO leasehold.locks_grants (name, token, owner, expires_at) \
+         VALUES ('a', 1, gen_random_uuid(), 'infinity')",
+    );
+    let busy = client.acquire(patient("a").wait(Wait::Never)).await;
+    let Err(LockError::NotAcquired { contention, .. }) = busy else { panic!("{busy:?}") };
+    assert_eq!(contention.ttl_left, None);
+    let listed = client.admin().list("", 10).await.expect("an answer");
+    let evicted = client.admin().evict("a").await.expect("an answer");
+    for holders in [&listed[0].holders, &evicted] {
+        assert_eq!(holders.iter().map(|holder| holder.ttl_left).collect::<Vec<_>>(), [None]);
+    }
+    turn(&client, "a").await;
 }

@@ -2,7 +2,7 @@
 -- permits. `token` is null if the lock is busy; the other columns then describe the contention. `slots` are the
 -- slots of a hold of permits. `counted` is the number of permits that the holders count (C33), or -1 if the claim was
 -- withdrawn: the server writes no error to its log for that. `first_counts` is the number of the first waiter with
--- `first_label`, unless this is `me`.
+-- `first_label`, unless this is `me`. `left_us` is null if somebody else has written a hold without an end.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_acquire"(
     lock_name text, me uuid, ttl_ms bigint, my_label text, my_permits bigint, wanted bigint,
     queues boolean, my_listener bigint, clock_limit bigint,
@@ -146,8 +146,10 @@ BEGIN
     -- P2: every grant before this answer was made before `now_us`, even if the clock stepped back since then,
     -- because a token is never below the time of its grant.
     now_us := greatest(held.token + 1, extract(epoch FROM clock_timestamp()) * 1000000);
-    left_us := greatest(
-        0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
+    IF held.expires_at IS DISTINCT FROM 'infinity' THEN
+        left_us := greatest(
+            0, (extract(epoch FROM held.expires_at - clock_timestamp()) * 1000000)::bigint);
+    END IF;
     holder := held.label;
     counted := held.permits;
     IF my_place IS NOT NULL THEN

@@ -1,5 +1,6 @@
 -- Lists the holds of up to `at_most` locks whose names start with `prefix`; with `whole`, of the one lock called
--- `prefix`, held or not. Shows at most 8 digits of an owner.
+-- `prefix`, held or not. Shows at most 8 digits of an owner. `left_us` is null if somebody else has written
+-- a hold without an end.
 --
 -- C45: `granted_us` is the time of the grant, read from its token. It is null if the token is ahead of the clock,
 -- as after the server's clock was set back.
@@ -14,7 +15,7 @@ CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_list"(
 LANGUAGE sql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET lock_timeout = '750ms' SET jit = off AS $$
     SELECT n.name, left(h.owner::text, 8), h.token,
-        (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
+        (extract(epoch FROM nullif(h.expires_at, 'infinity') - clock_timestamp()) * 1000000)::bigint, h.label,
         CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
         w.waiters, w.counted
     FROM (SELECT prefix COLLATE "C" WHERE whole UNION ALL (
@@ -63,7 +64,7 @@ BEGIN
         RETURN;
     END IF;
     RETURN QUERY SELECT lock_name, left(h.owner::text, 8), h.token,
-            (extract(epoch FROM h.expires_at - clock_timestamp()) * 1000000)::bigint, h.label,
+            (extract(epoch FROM nullif(h.expires_at, 'infinity') - clock_timestamp()) * 1000000)::bigint, h.label,
             CASE WHEN h.token <= "@schema@"."@table@_v1_now_us"() THEN h.token END, h.permits, h.slots,
             (SELECT g.token + g.reserved FROM "@schema@"."@table@_grants" g
                 WHERE g.name = lock_name AND g.token = h.token)
