@@ -164,7 +164,7 @@ impl Waiters {
             let read = requests::read(places.iter().flat_map(|place| place.polled()));
             tokio::select! {
                 answer = self.server.txn(read) => break (asked, answer?),
-                // C28: the former connection may never answer, and callers that join this look keep it up.
+                // C28: a connection that was given up may never answer, and each caller that joins keeps its request.
                 () = link.retired() => {}
             }
         };
