@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::DistributedLock;
+use leasehold::etcd::etcd_client::{Client, LeaseTimeToLiveOptions};
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdCluster, EtcdServer, eventually};
 use tokio::sync::OnceCell;
@@ -87,8 +88,8 @@ impl Harness for EtcdFaults {
             server.ctl(&["get", "--prefix", "leasehold/locks/", "--keys-only"]).trim().is_empty()
         })
         .await;
-        // Marks of withdrawn claims stay for 40 s.
-        eventually("no lease is left", 2 * LIMIT, async || leases(server).is_empty()).await;
+        eventually("only marks are left", 2 * LIMIT, async || only_marks_are_left(server).await)
+            .await;
         eventually("no watch is left", LIMIT, async || {
             gauge(server, "etcd_debugging_mvcc_watcher_total").await == 0
         })
@@ -100,6 +101,26 @@ impl Harness for EtcdFaults {
 pub(crate) fn leases(server: &EtcdServer) -> Vec<String> {
     let list = server.ctl(&["lease", "list"]);
     list.lines().skip(1).filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// Returns true if each lease is that of a mark of a withdrawn claim, which stays for 40 s.
+pub(crate) async fn only_marks_are_left(server: &EtcdServer) -> bool {
+    let mut operator = raw(server).await;
+    let left = operator.leases().await.expect("an answer");
+    for lease in left.leases() {
+        let keys = Some(LeaseTimeToLiveOptions::new().with_keys());
+        let lease = operator.lease_time_to_live(lease.id(), keys).await.expect("an answer");
+        let is_mark = |key: &Vec<u8>| key.starts_with(b"leasehold/withdrawn/");
+        if lease.keys().is_empty() || !lease.keys().iter().all(is_mark) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns etcd's own client, as an operator uses it.
+pub(crate) async fn raw(server: &EtcdServer) -> Client {
+    Client::connect([server.addr().to_string()], None).await.expect("a client")
 }
 
 /// A number of the server's metrics.

@@ -11,7 +11,7 @@ use futures_util::stream::{self, StreamExt};
 use leasehold::core::OwnerId;
 use leasehold::core::backend::{Extension, Renewal};
 use leasehold::etcd::EtcdBackend;
-use leasehold::etcd::etcd_client::{Client, PutOptions};
+use leasehold::etcd::etcd_client::PutOptions;
 use leasehold::{DistributedLock, Lease, LockRequest, LostReason, Ttl, Wait};
 use lock_testkit::faults::Harness;
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::faults::{followers_of, lease_of};
 use crate::members::member_in_use;
-use crate::servers::{EtcdFaults, claims, leases, one_member};
+use crate::servers::{EtcdFaults, claims, leases, one_member, only_marks_are_left, raw};
 use crate::support::{
     LIMIT, MINUTE, SLACK, client, client_of, client_through, fresh_name, held, impatient, patient,
     queued, released, served,
@@ -33,10 +33,6 @@ const MARGIN: Duration = Duration::from_secs(3);
 
 pub(crate) async fn backend(server: &EtcdServer) -> EtcdBackend {
     EtcdBackend::connect(&server.url()).await.expect("a connection")
-}
-
-async fn raw(server: &EtcdServer) -> Client {
-    Client::connect([server.addr().to_string()], None).await.expect("a client")
 }
 
 /// Returns a hold that no client renews.
@@ -180,14 +176,16 @@ async fn c19_the_mark_of_a_withdrawal_lasts_for_half_a_minute() {
 async fn c19_a_key_that_no_claim_knows_is_deleted() {
     let server = EtcdServer::start().await;
     let (lock, name) = (backend(&server).await, fresh_name());
-    let guard = held(&client_of(Arc::new(lock.clone())), &fresh_name()).await;
+    // The client looks for such keys once in the TTL of a session, and every ten seconds at most.
+    let request = patient(&fresh_name()).ttl(8 * SECOND);
+    let guard = client_of(Arc::new(lock)).acquire(request).await.expect("a free lock");
     let lease = lease_of(&server, &claims(&server, guard.name().as_str())[0]);
     let id = i64::from_str_radix(&lease, 16).expect("a number");
     // A late request for a claim of this client.
     let ghost = format!("leasehold/locks/{name}/s-{}", OwnerId::random().expose());
     let on_session = Some(PutOptions::new().with_lease(id));
     raw(&server).await.put(ghost, "", on_session).await.expect("an answer");
-    eventually("the ghost is gone", 3 * LIMIT, async || claims(&server, &name).is_empty()).await;
+    eventually("the ghost is gone", LIMIT, async || claims(&server, &name).is_empty()).await;
     assert!(guard.is_held());
     released(guard).await;
 }
@@ -211,11 +209,7 @@ async fn a_session_whose_grant_had_no_answer_is_ended() {
         let request = patient(&fresh_name()).ttl(60 * MINUTE);
         released(client.acquire(request).await.expect("a free lock")).await;
         client.shutdown().await;
-        eventually("only marks are left", LIMIT, async || {
-            let left = leases(&server);
-            left.iter().all(|lease| server.ctl(&["lease", "timetolive", lease]).contains("(40s)"))
-        })
-        .await;
+        eventually("only marks are left", LIMIT, async || only_marks_are_left(&server).await).await;
     }
 }
 
