@@ -1,6 +1,8 @@
 //! All tests, and all examples.
 
+use std::iter;
 use std::process::Command;
+use std::sync::Mutex;
 use std::thread::{self, available_parallelism};
 
 use crate::step::{self, Done, Failure};
@@ -10,15 +12,34 @@ use crate::{cases, examples, setup, workspace};
 /// Arguments of each runner, the same so that nothing is built twice.
 const ALL: &str = "--workspace --all-features --no-fail-fast";
 
-/// Programs whose tests share a server or its first files. They run under `cargo test`: a runner with a process for
-/// each test would make them for each one. That takes eight times as long on Postgres, and fills the disk with folders
-/// on etcd.
-///
-/// Stores on a disk and then stores in memory are tested one after the other, beside all that `cargo nextest` runs. When
-/// nextest is done, the others follow, beside the docs and the examples. More at once would overload two busy cores.
-const ON_DISK: &str = "--test etcd --test postgres";
-const IN_MEMORY: &str = "--test memcached --test processes --test redis --test redis_quorum";
-const OTHERS: &str = "--test shell --test redis_topologies --test zookeeper";
+/// All runs, in the order in which they start: the longest first.
+const RUNS: &[Run] = &[
+    Run::Other(nextest),
+    Run::Sharing("postgres"),
+    Run::Sharing("etcd"),
+    Run::Sharing("zookeeper"),
+    Run::Sharing("memcached"),
+    Run::Sharing("redis_topologies"),
+    Run::Sharing("redis"),
+    Run::Sharing("shell"),
+    Run::Sharing("redis_quorum"),
+    Run::Sharing("processes"),
+    Run::Other(docs),
+    Run::Other(examples::run),
+    Run::Other(cases::compare),
+];
+
+/// A part of all tests.
+enum Run {
+    /// A program whose tests share a server or its first files. It runs under `cargo test`: a runner with a process for
+    /// each test would make them for each one. That takes eight times as long on Postgres, and fills the disk with folders
+    /// on etcd.
+    Sharing(&'static str),
+    Other(fn() -> Done),
+}
+
+/// Runs side by side besides one for each core: most tests wait for most of their time.
+const MORE_RUNS: usize = 1;
 
 /// Tests of a program that run side by side, per core: most tests wait for most of their time.
 const TESTS_PER_CORE: usize = 4;
@@ -42,39 +63,50 @@ fn all() -> Done {
         return Failure::all_of([step::run(&mut cargo_test("")), examples::run()]);
     }
     step::run(&mut cargo_test("--no-run"))?;
+    let runs = Mutex::new(RUNS.iter());
+    let next = || runs.lock().ok()?.next();
     thread::scope(|scope| {
-        let row = |programs| {
-            let mut tests = cargo_test(programs);
-            tests.env("RUST_TEST_THREADS", side_by_side());
-            step::run_and_tell_at_the_end(&mut tests)
-        };
-        let stores = scope.spawn(move || Failure::all_of([ON_DISK, IN_MEMORY].map(row)));
-        let nextest = step::run(&mut nextest());
-        let others = scope.spawn(move || row(OTHERS));
-        let done = [nextest, cases::compare(), docs(), examples::run()];
-        let rows = [stores, others]
-            .map(|row| row.join().unwrap_or_else(|_| Err(Failure::new("a runner panicked"))));
-        Failure::all_of(done.into_iter().chain(rows))
+        let row = || Failure::all_of(iter::from_fn(next).map(Run::run));
+        let rows: Vec<_> = (0..cores() + MORE_RUNS).map(|_| scope.spawn(row)).collect();
+        let panicked = |_| Err(Failure::new("a runner panicked"));
+        Failure::all_of(rows.into_iter().map(|row| row.join().unwrap_or_else(panicked)))
     })
+}
+
+impl Run {
+    fn run(&self) -> Done {
+        match self {
+            Self::Other(run) => run(),
+            Self::Sharing(name) => {
+                let mut tests = cargo_test(&format!("--test {name}"));
+                step::run_and_tell_at_the_end(tests.env("RUST_TEST_THREADS", tests_at_once()))
+            }
+        }
+    }
 }
 
 fn docs() -> Done {
     step::run(&mut cargo_test("--doc"))
 }
 
-fn nextest() -> Command {
-    let shared = [ON_DISK, IN_MEMORY, OTHERS].join(" ");
-    let shared = shared.split_whitespace().filter(|word| *word != "--test");
-    let others: Vec<_> = shared.map(|name| format!("not binary(={name})")).collect();
+fn nextest() -> Done {
     let mut nextest = tool(&format!("cargo-nextest nextest run {ALL} --test-threads"));
-    nextest.arg(side_by_side()).arg("-E").arg(others.join(" & "));
-    nextest
+    let sharing = RUNS.iter().filter_map(|run| match run {
+        Run::Sharing(name) => Some(format!("not binary(={name})")),
+        Run::Other(_) => None,
+    });
+    nextest.arg(tests_at_once()).arg("-E").arg(sharing.collect::<Vec<_>>().join(" & "));
+    step::run(&mut nextest)
 }
 
 fn cargo_test(what: &str) -> Command {
     workspace::cargo(&format!("test {ALL} {what}"))
 }
 
-fn side_by_side() -> String {
-    (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string()
+fn tests_at_once() -> String {
+    (TESTS_PER_CORE * cores()).to_string()
+}
+
+fn cores() -> usize {
+    available_parallelism().map_or(1, usize::from)
 }
