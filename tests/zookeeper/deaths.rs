@@ -14,23 +14,26 @@ use tokio::task::spawn_blocking;
 use crate::support::{LIMIT, released};
 
 /// Longest session, also of marks: it ends soon after the client.
-const SETTINGS: &[&str] = &["maxSessionTimeout=16000"];
+const SETTINGS: &[&str] = &["maxSessionTimeout=8000"];
+
+/// TTL of that session.
+const TTL: Duration = Duration::from_secs(6);
 
 /// Length of the root. Long paths make few claims enough.
-const ROOT: usize = 6_000;
+const ROOT: usize = 20_000;
 
 /// Number of claims, and of withdrawn ones. The paths of either are longer together than the longest transaction that
 /// servers read, which is 2 MB.
-const CLAIMS: usize = 400;
-const WITHDRAWN: usize = 400;
+const CLAIMS: usize = 120;
+const WITHDRAWN: usize = 120;
 
 /// Number of requests at once. A busy server answers more of these long requests too late.
-const AT_ONCE: usize = 20;
+const AT_ONCE: usize = 10;
 
 /// Acquires locks, and withdraws other claims.
 async fn leaves_many_nodes(url: String) -> ZooKeeperBackend {
     let backend = ZooKeeperBackend::connect(&url).await.expect("a connection");
-    let request = |number: usize| LockRequest::new(number.to_string()).ttl(Duration::from_secs(12));
+    let request = |number: usize| LockRequest::new(number.to_string()).ttl(TTL);
     let claims = (0..CLAIMS).map(|number| request(number).claim().expect("a good claim"));
     for claims in claims.collect::<Vec<_>>().chunks(AT_ONCE) {
         join_all(claims.iter().map(async |claim| {
@@ -70,6 +73,6 @@ async fn c28_servers_outlive_a_client_that_died_with_many_claims() {
     drop(dead);
     server.restart().await;
     let next = connect(&url).await.expect("the server serves again");
-    let request = LockRequest::new("0").ttl(Duration::from_secs(12));
+    let request = LockRequest::new("0").ttl(TTL);
     released(next.acquire(request).await.expect("nobody holds it")).await;
 }
