@@ -31,23 +31,18 @@ pub use super::withdrawals::*;
 
 /// Makes one test of each function of the suite, for the harness of the expression.
 ///
-/// `conformance_tests!(Mine; protocol)` leaves out the cases of the client's own policy, for a second topology of a
-/// store that passes the whole suite. `conformance_tests!(Mine; c10_lost_is_final c21_no_reply_goes_to_the_wrong_caller)`
-/// makes the tests of the named functions.
+/// `conformance_tests!(Mine; c10_lost_is_final c21_no_reply_goes_to_the_wrong_caller)` makes the tests of the named
+/// functions, for a second topology of a store that passes the whole suite.
 #[macro_export]
 macro_rules! conformance_tests {
     ($harness:expr) => {
-        $crate::conformance_tests! { @policy tests [$harness] }
-    };
-    ($harness:expr; protocol) => {
-        $crate::conformance_tests! { @protocol tests [$harness] }
+        $crate::conformance_tests! { @all tests [$harness] }
     };
     ($harness:expr; $($case:ident)+) => {
         $crate::conformance_tests! { @tests [$harness] $($case)+ }
     };
-    // The client's own policy over plain grants, extensions and releases.
-    (@policy $made:ident [$($harness:expr)?]) => {
-        $crate::conformance_tests! { @protocol $made [$($harness)?]
+    (@all $made:ident [$($harness:expr)?]) => {
+        $crate::conformance_tests! { @$made [$($harness)?]
             c01_a_bad_request_is_refused_before_any_io
             c03_each_acquisition_has_an_owner_of_its_own
             c05_the_deadline_counts_from_before_the_request
@@ -98,11 +93,6 @@ macro_rules! conformance_tests {
             c47_a_silent_server_is_no_error_of_the_work
             c48_a_wait_shorter_than_an_answer_times_out
             c49_a_prefix_is_a_part_of_each_name
-        }
-    };
-    // All other cases, behind those given.
-    (@protocol $made:ident [$($harness:expr)?] $($case:ident)*) => {
-        $crate::conformance_tests! { @$made [$($harness)?] $($case)*
             c02_names_are_data
             c02_a_listing_takes_prefixes_as_data
             c04_a_lease_says_what_was_granted
@@ -224,7 +214,7 @@ macro_rules! conformance_tests {
 }
 
 /// All cases of the suite, for a separate test runner.
-pub const CASES: &[Case] = conformance_tests! { @policy list [] };
+pub const CASES: &[Case] = conformance_tests! { @all list [] };
 
 /// A case of the suite.
 #[derive(Clone, Copy, Debug)]

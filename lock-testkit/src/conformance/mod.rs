@@ -67,4 +67,4 @@ mod withdrawals;
 pub use self::cases::{CASES, Case};
 pub use self::harness::Harness;
 
-crate::conformance_tests! { @policy export [] }
+crate::conformance_tests! { @all export [] }

@@ -53,7 +53,44 @@ impl Harness for Cluster {
     }
 }
 
-conformance_tests!(Cluster(shared().await); protocol);
+// The same scripts run on the server of each name. Listings and several locks concern more than one server.
+conformance_tests! {
+    Cluster(shared().await);
+    c02_a_listing_takes_prefixes_as_data
+    c02_names_are_data
+    c04_a_grant_lasts_for_all_of_its_ttl
+    c04_a_hold_that_is_over_is_not_listed
+    c08_the_signal_is_sticky_and_tells_the_reason
+    c12_a_batch_is_answered_in_its_order
+    c12_renewals_go_in_batches
+    c16_a_repeated_acquire_finds_its_own_grant
+    c19_a_late_request_of_a_withdrawn_claim_is_refused
+    c20_a_guard_that_outlives_its_runtime_is_given_back
+    c20_shutdown_gives_everything_back
+    c21_no_reply_goes_to_the_wrong_caller
+    c22_concurrent_grants_have_distinct_growing_tokens
+    c22_tokens_grow_through_release_expiry_and_eviction
+    c26_waiters_of_a_client_share_one_place
+    c27_a_release_lets_the_next_one_in
+    c27_first_come_first_served
+    c28_a_dead_holder_costs_no_more_than_its_ttl
+    c28_a_waiter_that_left_costs_nothing
+    c31_the_doctor_examines_the_server
+    c34_a_release_lets_in_all_that_fit
+    c38_an_inspection_lists_all_holders
+    c39_a_dropped_request_for_several_leaves_nothing
+    c39_a_lost_reply_of_several_is_found_again
+    c39_it_is_all_or_none
+    c39_several_locks_are_held_together
+    c39_the_rest_is_taken_once_a_busy_lock_is_free
+    c39_tries_for_several_are_never_all_refused
+    c42_a_run_that_ended_well_is_done
+    c44_a_watch_shows_grants_releases_and_evictions
+    c46_an_eviction_of_one_takes_its_fence_with_it
+    every_history_agrees_with_the_model
+    r2_no_call_keeps_the_thread
+    s3_of_many_that_try_at_once_one_is_granted
+}
 
 /// C31: the doctor examines all primaries, and reports each check once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
