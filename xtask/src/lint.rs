@@ -21,19 +21,17 @@ const FEATURE_SETS: &[&str] = &[
     "-p leasehold -p lock-etcd --features leasehold/etcd --all-targets",
     "-p leasehold -p lock-postgres --features leasehold/postgres --all-targets",
     "-p leasehold -p lock-zookeeper --features leasehold/zookeeper --all-targets",
-    "-p leasehold --features blocking --lib --test blocking",
-    "-p leasehold --features metrics --all-targets",
-    "-p leasehold --features redis-rustls --lib --test redis",
-    "-p leasehold --features redis-cluster,redis-sentinel --lib",
+    "-p leasehold --features blocking,metrics --all-targets",
+    "-p leasehold --features redis-cluster,redis-sentinel --lib --test redis_topologies",
     "-p leasehold --features redis-quorum --lib --test redis_quorum",
     "-p leasehold --features redis-native-tls,postgres-native-tls --lib",
-    "-p leasehold --features serde --lib",
     "-p leasehold --features testing --lib",
 ];
 
-/// Docs for the project's authors, and docs of a build with default features.
+/// Docs for the project's authors, and docs of a build with default features. There are no examples in cargo's sense:
+/// `--examples` gives dependencies the features that the first set of features has built them with.
 const DOCS: &[&str] = &[
-    "--workspace --all-features --document-private-items",
+    "--workspace --all-features --lib --examples --document-private-items",
     "-p leasehold -p lock-core -p lock-file",
 ];
 
