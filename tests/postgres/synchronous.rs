@@ -51,7 +51,8 @@ async fn commit_waits(server: &PostgresServer) -> bool {
 /// if the commit were complete. After a failover the hand-off would be unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn p2_a_hand_off_that_no_synchronous_standby_has_is_not_told() {
-    for settings in [&[][..], &["statement_timeout=700ms"], &["statement_timeout=100ms"]] {
+    let settings = [&[][..], &["statement_timeout=700ms"], &["statement_timeout=100ms"]];
+    join_all(settings.map(async |settings| {
         let server = PostgresServer::start_with(settings).await;
         let (holder, waiter) = (client(&server.url()).await, client(&server.url()).await);
         let name = fresh_name();
@@ -63,7 +64,8 @@ async fn p2_a_hand_off_that_no_synchronous_standby_has_is_not_told() {
         assert!(!waiting.is_finished(), "{settings:?}: a failover would not know the new holder");
         do_without_standbys(&server);
         released(served(waiting).await).await;
-    }
+    }))
+    .await;
 }
 
 /// P2: the same for all other answers that a client relies on, over a session and through a pooler.
