@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use crate::{EtcdServer, PostgresServer, RedisServer, ZooKeeperServer};
-
 /// A server that a test may disturb, such as the launchers of [`servers`](crate::servers).
 #[allow(async_fn_in_trait, reason = "a test awaits it in place, and needs no `Send`")]
 pub trait Server: 'static {
@@ -22,34 +20,3 @@ pub trait Server: 'static {
     /// Kills it if it runs, starts it again with its data, and returns once it answers.
     async fn restart(&mut self);
 }
-
-/// Forwards to the launcher of the server.
-macro_rules! as_launched {
-    ($($launcher:ty)*) => {
-        $(
-            impl Server for $launcher {
-                fn addr(&self) -> SocketAddr {
-                    self.addr()
-                }
-
-                fn stop(&self) {
-                    self.stop();
-                }
-
-                fn cont(&self) {
-                    self.cont();
-                }
-
-                fn kill(&mut self) {
-                    self.kill();
-                }
-
-                async fn restart(&mut self) {
-                    self.restart().await;
-                }
-            }
-        )*
-    };
-}
-
-as_launched!(EtcdServer PostgresServer RedisServer ZooKeeperServer);

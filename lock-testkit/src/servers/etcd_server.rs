@@ -1,6 +1,5 @@
 //! An etcd server for tests.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,16 +8,15 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::certificates::make_certificates;
+use super::launched::{anew, launched, log_path, until_up};
 use super::redis_server::owned;
-use super::{free_port, is_port_taken, on_free_ports};
-use crate::eventually::POLL_INTERVAL;
+use super::{free_port, on_free_ports};
 use crate::process::Tethered;
 use crate::process::new_folder;
 use crate::process::require;
-use crate::process::signal;
 
 /// Limit for a very busy machine; a server leads within a second.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -59,6 +57,8 @@ struct Ports {
     peer: u16,
     health: u16,
 }
+
+launched!(EtcdServer, alone);
 
 impl EtcdServer {
     /// Starts a server on free ports of 127.0.0.1, and returns once it takes writes.
@@ -123,7 +123,7 @@ impl EtcdServer {
             servers.push(Self { process, member, password: None, folder });
         }
         for server in &servers {
-            server.until_healthy().await?;
+            server.member.until_healthy(&server.process, server.folder()).await?;
         }
         Ok(servers)
     }
@@ -149,24 +149,9 @@ impl EtcdServer {
         self.member.ports.client
     }
 
-    /// Returns the process id; it changes with [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// Returns the server's folder, which has its files.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
     /// Returns the path of the authority's certificate, a PEM file, for a server with TLS.
     pub fn ca_path(&self) -> PathBuf {
         self.folder.path().join("ca.crt")
-    }
-
-    /// Returns the server's log since it was last started.
-    pub fn log(&self) -> String {
-        read_log(self.folder.path())
     }
 
     /// Runs one command of `etcdctl` on this server, logged in if it requires a password, and returns the output:
@@ -210,56 +195,19 @@ impl EtcdServer {
         ask(self.member.ports.health, "/metrics").await.expect("the server tells its metrics")
     }
 
-    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
-    pub fn kill(&mut self) {
-        self.process.end();
-    }
-
-    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
-    pub fn stop(&self) {
-        signal::stop(self.pid());
-    }
-
-    /// Continues a stopped server (SIGCONT).
-    pub fn cont(&self) {
-        signal::cont(self.pid());
-    }
-
     /// Kills the server if it runs and starts it again, on the same ports and with the same data. A member of a
     /// cluster takes writes only while a majority runs.
     ///
     /// # Panics
     /// If it takes no writes within twenty seconds; the message has its log.
     pub async fn restart(&mut self) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            self.kill();
-            self.process = self.member.launch(self.folder.path());
-            match self.until_healthy().await {
-                Ok(()) => return,
-                Err(log) if is_port_taken(&log) && Instant::now() < deadline => {}
-                Err(log) => panic!("{log}"),
-            }
-        }
-    }
-
-    /// Returns once the server takes writes. The error is its log.
-    async fn until_healthy(&self) -> Result<(), String> {
-        let deadline = Instant::now() + LIMIT;
-        while !self.is_healthy().await {
-            if !signal::is_running(self.pid()) || Instant::now() > deadline {
-                return Err(format!("etcd does not start:\n{}", self.log()));
-            }
-            sleep(POLL_INTERVAL).await;
-        }
-        Ok(())
-    }
-
-    async fn is_healthy(&self) -> bool {
-        let look = timeout(LOOK, ask(self.member.ports.health, "/health")).await;
-        let healthy = look.is_ok_and(|said| said.is_ok_and(|said| said.contains("\"true\"")));
-        // `"health":"true"` means that a write succeeded. Another server may have taken the port.
-        healthy && signal::is_running(self.pid())
+        self.kill();
+        let (member, folder) = (&self.member, self.folder.path());
+        let start = || async {
+            let process = member.launch(folder);
+            member.until_healthy(&process, folder).await.map(|()| process)
+        };
+        self.process = anew(LIMIT, start).await;
     }
 }
 
@@ -285,6 +233,16 @@ impl Member {
     fn launch(&self, folder: &Path) -> Tethered {
         require("etcd", "etcd-server", "etcd");
         Tethered::start("etcd", &self.arguments(folder), &log_path(folder))
+    }
+
+    /// Returns once the server takes writes. The error is its log.
+    async fn until_healthy(&self, process: &Tethered, folder: &Path) -> Result<(), String> {
+        let is_healthy = || async {
+            let look = timeout(LOOK, ask(self.ports.health, "/health")).await;
+            // `"health":"true"` means that a write succeeded.
+            look.is_ok_and(|said| said.is_ok_and(|said| said.contains("\"true\"")))
+        };
+        until_up(process, folder, LIMIT, is_healthy).await
     }
 
     fn arguments(&self, folder: &Path) -> Vec<String> {
@@ -316,12 +274,4 @@ async fn ask(port: u16, path: &str) -> std::io::Result<String> {
 
 fn local(port: u16) -> String {
     format!("http://127.0.0.1:{port}")
-}
-
-fn log_path(folder: &Path) -> PathBuf {
-    folder.join("etcd.log")
-}
-
-fn read_log(folder: &Path) -> String {
-    fs::read_to_string(log_path(folder)).unwrap_or_default()
 }

@@ -4,6 +4,7 @@ mod certificates;
 mod etcd_cluster;
 mod etcd_server;
 mod free_port;
+mod launched;
 mod pgbouncer;
 mod postgres_server;
 mod redis_cluster;

@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
 
+use super::launched::{log_path, until_up};
 use super::postgres_server::PostgresServer;
 use super::postgres_server::{as_someone_else, folder_of_the_user};
 use super::{free_port, on_free_ports};
-use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
-use crate::process::signal;
 
 /// Limit for a very busy machine; pgbouncer answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,7 +47,6 @@ impl PgBouncer {
     pub async fn start_with(server: &PostgresServer, more: &[&str]) -> Self {
         on_free_ports(|| async {
             let (folder, port) = (folder_of_the_user(), free_port());
-            let log = folder.path().join("pgbouncer.log");
             fs::write(
                 folder.path().join("pgbouncer.ini"),
                 settings(server, port) + &more.join("\n"),
@@ -60,12 +57,11 @@ impl PgBouncer {
             let settings = folder.path().join("pgbouncer.ini").display().to_string();
             let args: Vec<String> = args.chain([settings]).collect();
             let program = command.get_program().to_string_lossy().into_owned();
-            let process = Tethered::start(&program, &args, &log);
-            if listens(port, process.pid()).await {
-                return Ok(Self { _process: process, port, _folder: folder });
-            }
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            Err(format!("pgbouncer does not start:\n{said}"))
+            let process = Tethered::start(&program, &args, &log_path(folder.path()));
+            let listens =
+                || async { TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() };
+            until_up(&process, folder.path(), LIMIT, listens).await?;
+            Ok(Self { _process: process, port, _folder: folder })
         })
         .await
     }
@@ -96,18 +92,6 @@ fn settings(server: &PostgresServer, port: u16) -> String {
          ignore_startup_parameters = extra_float_digits,options\n",
         server.port()
     )
-}
-
-/// Returns true if the pooler listens before it ends.
-async fn listens(port: u16, pid: u32) -> bool {
-    let deadline = Instant::now() + LIMIT;
-    while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_err() {
-        if !signal::is_running(pid) || Instant::now() > deadline {
-            return false;
-        }
-        sleep(POLL_INTERVAL).await;
-    }
-    signal::is_running(pid)
 }
 
 /// Returns the path of the program. Debian puts it in a folder that only root has in its path.

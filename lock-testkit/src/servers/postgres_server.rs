@@ -10,12 +10,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
+use super::launched::{anew, launched, log_path, read_log, until_up};
 use super::redis_server::owned;
 use super::wall_clock::{self, WallClock};
 use super::{free_port, on_free_ports};
-use crate::eventually::POLL_INTERVAL;
 use crate::process::Tethered;
 use crate::process::new_folder;
 use crate::process::signal;
@@ -54,6 +53,8 @@ pub struct PostgresServer {
     settings: Vec<String>,
     folder: TempDir,
 }
+
+launched!(PostgresServer);
 
 impl PostgresServer {
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
@@ -134,24 +135,9 @@ impl PostgresServer {
         self.port
     }
 
-    /// Returns the process id of the server's first process; it changes with [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
     /// Returns the folder of the server's data and settings.
     pub fn folder(&self) -> PathBuf {
         data(&self.folder)
-    }
-
-    /// Returns the server's wall clock, if it has its own.
-    pub fn clock(&self) -> Option<WallClock> {
-        WallClock::of(self.folder.path())
-    }
-
-    /// Returns the server's log since it was last started.
-    pub fn log(&self) -> String {
-        read_log(self.folder.path())
     }
 
     /// Runs SQL as `postgres` and returns the output: one line per row, columns separated by `|`.
@@ -222,28 +208,9 @@ impl PostgresServer {
     /// If it does not answer within 30 seconds; the message has its log.
     pub async fn restart(&mut self) {
         self.stop_immediately();
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            match launch(self.port, &self.settings, self.folder.path()).await {
-                Ok(process) => {
-                    self.process = process;
-                    return;
-                }
-                Err(log) if is_still_ending(&log) && Instant::now() < deadline => {
-                    sleep(POLL_INTERVAL).await;
-                }
-                Err(log) => panic!("{log}"),
-            }
-        }
+        let start = || launch(self.port, &self.settings, self.folder.path());
+        self.process = anew(LIMIT, start).await;
     }
-}
-
-/// Returns true if a process of the previous server still has the port or the memory. Killed processes end one by
-/// one.
-fn is_still_ending(log: &str) -> bool {
-    ["Address already in use", "pre-existing shared memory block"]
-        .iter()
-        .any(|what| log.contains(what))
 }
 
 /// Starts a server and waits until it answers. The error is its log.
@@ -266,13 +233,7 @@ async fn launch(port: u16, settings: &[String], folder: &Path) -> Result<Tethere
     }
     let program = command.get_program().to_string_lossy().into_owned();
     let process = Tethered::start_family(&program, &args, &log_path(folder));
-    let deadline = Instant::now() + LIMIT;
-    while !answers(port, folder) {
-        if !signal::is_running(process.pid()) || Instant::now() > deadline {
-            return Err(format!("postgres does not start:\n{}", read_log(folder)));
-        }
-        sleep(POLL_INTERVAL * 4).await;
-    }
+    until_up(&process, folder, LIMIT, || async { answers(port, folder) }).await?;
     Ok(process)
 }
 
@@ -379,12 +340,4 @@ fn assert_success(what: &str, output: Output) {
 
 fn data(folder: &TempDir) -> PathBuf {
     folder.path().join("data")
-}
-
-fn log_path(folder: &Path) -> PathBuf {
-    folder.join("postgres.log")
-}
-
-fn read_log(folder: &Path) -> String {
-    fs::read_to_string(log_path(folder)).unwrap_or_default()
 }

@@ -1,23 +1,20 @@
 //! A Redis server for tests.
 
 use std::env;
-use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tokio::time::{Instant, sleep};
 
+use super::launched::{anew, launched, log_path, until_up};
 use super::resp::{Endpoint, Reply, Session};
 use super::wall_clock::{self, WallClock};
-use super::{free_port, is_port_taken, on_free_ports};
-use crate::eventually::POLL_INTERVAL;
+use super::{free_port, on_free_ports};
 use crate::process::Tethered;
 use crate::process::new_folder;
 use crate::process::require;
-use crate::process::signal;
 
 /// Limit for a very busy machine; a server answers within tens of milliseconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -35,6 +32,8 @@ pub struct RedisServer {
     args: Vec<String>,
     folder: TempDir,
 }
+
+launched!(RedisServer, alone);
 
 impl RedisServer {
     /// Arguments of a server that keeps each write that it answered, even if it is killed: the operating system
@@ -155,26 +154,6 @@ impl RedisServer {
         told.unwrap_or_else(|| self.port())
     }
 
-    /// Returns the process id; it changes with [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// Returns the server's folder, which has its files.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Returns the server's wall clock, if it has its own.
-    pub fn clock(&self) -> Option<WallClock> {
-        WallClock::of(self.folder())
-    }
-
-    /// Returns the server's log since it was last started.
-    pub fn log(&self) -> String {
-        read_log(self.folder.path())
-    }
-
     /// Runs one command on a new connection, logged in if the server requires a password.
     ///
     /// # Panics
@@ -192,40 +171,14 @@ impl RedisServer {
             .unwrap_or_else(|error| panic!("cannot connect to {:?}: {error}", self.endpoint))
     }
 
-    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
-    pub fn kill(&mut self) {
-        self.process.end();
-    }
-
-    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
-    pub fn stop(&self) {
-        signal::stop(self.pid());
-    }
-
-    /// Continues a stopped server (SIGCONT).
-    pub fn cont(&self) {
-        signal::cont(self.pid());
-    }
-
     /// Kills the server if it runs and starts it again, on the same port and in the same folder.
     ///
     /// # Panics
     /// If it does not answer within a minute; the message has its log.
     pub async fn restart(&mut self) {
         self.kill();
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            match launch(&self.endpoint, &self.args, self.folder.path()).await {
-                Ok(process) => {
-                    self.process = process;
-                    return;
-                }
-                Err(log) if is_port_taken(&log) && Instant::now() < deadline => {
-                    sleep(POLL_INTERVAL).await
-                }
-                Err(log) => panic!("{log}"),
-            }
-        }
+        let start = || launch(&self.endpoint, &self.args, self.folder.path());
+        self.process = anew(LIMIT, start).await;
     }
 }
 
@@ -236,13 +189,7 @@ async fn launch(endpoint: &Endpoint, args: &[String], folder: &Path) -> Result<T
     let clock = wall_clock::words(folder);
     let all = [clock, vec![program.clone()], arguments(endpoint, folder), args.to_vec()].concat();
     let process = Tethered::start(&all[0], &all[1..], &log_path(folder));
-    let deadline = Instant::now() + LIMIT;
-    while !answers(endpoint, args, process.pid()) {
-        if !signal::is_running(process.pid()) || Instant::now() > deadline {
-            return Err(format!("{program} does not start:\n{}", read_log(folder)));
-        }
-        sleep(POLL_INTERVAL).await;
-    }
+    until_up(&process, folder, LIMIT, || async { answers(endpoint, args, process.pid()) }).await?;
     Ok(process)
 }
 
@@ -297,14 +244,6 @@ fn password(args: &[String]) -> Option<&str> {
 fn value_of<'a>(args: &'a [String], argument: &str) -> Option<&'a str> {
     let mut words = args.iter().skip_while(|word| *word != argument);
     words.nth(1).map(String::as_str)
-}
-
-fn log_path(folder: &Path) -> PathBuf {
-    folder.join("redis.log")
-}
-
-fn read_log(folder: &Path) -> String {
-    fs::read_to_string(log_path(folder)).unwrap_or_default()
 }
 
 pub(crate) fn owned(words: &[&str]) -> Vec<String> {

@@ -8,14 +8,14 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use super::certificates::Certificates;
+use super::launched::{anew, launched, log_path, until_up};
 use super::redis_server::owned;
 use super::wall_clock::{self, WallClock};
 use super::{free_port, on_free_ports};
-use crate::eventually::POLL_INTERVAL;
-use crate::process::{Tethered, new_folder, require, signal};
+use crate::process::{Tethered, new_folder, require};
 
 /// Limit for a very busy machine; a server answers within two seconds.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -65,6 +65,8 @@ pub struct ZooKeeperServer {
     tls: Option<(u16, Certificates)>,
     folder: TempDir,
 }
+
+launched!(ZooKeeperServer, alone);
 
 impl ZooKeeperServer {
     /// Starts a server on a free port of 127.0.0.1, and returns once it answers.
@@ -155,46 +157,12 @@ impl ZooKeeperServer {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Returns the server's folder, whose `data` has all nodes.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
-    }
-
-    /// Returns the server's wall clock, if it has its own.
-    pub fn clock(&self) -> Option<WallClock> {
-        WallClock::of(self.folder())
-    }
-
-    /// Returns the process id; it changes with [`restart`](Self::restart).
-    pub fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
     /// Sends a command of four letters, such as `stat`, `cons` or `dump`, and returns the answer.
     ///
     /// # Errors
     /// The server cannot be reached, or hangs up.
     pub async fn ask(&self, command: &str) -> std::io::Result<String> {
-        let mut connection = TcpStream::connect(self.addr()).await?;
-        connection.write_all(command.as_bytes()).await?;
-        let mut said = String::new();
-        connection.read_to_string(&mut said).await?;
-        Ok(said)
-    }
-
-    /// Kills the server (SIGKILL), also a stopped one; it has ended when this returns.
-    pub fn kill(&mut self) {
-        self.process.end();
-    }
-
-    /// Stops the server (SIGSTOP): connections stay open, and it answers nothing.
-    pub fn stop(&self) {
-        signal::stop(self.pid());
-    }
-
-    /// Continues a stopped server (SIGCONT).
-    pub fn cont(&self) {
-        signal::cont(self.pid());
+        ask(self.addr(), command).await
     }
 
     /// Kills the server if it runs and starts it again, on the same port and with the same data. A member of an
@@ -203,36 +171,39 @@ impl ZooKeeperServer {
     /// # Panics
     /// If it does not answer within a minute; the message has its log.
     pub async fn restart(&mut self) {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            self.kill();
-            self.process = launch(self.folder.path());
-            match self.until_it_answers().await {
-                Ok(()) => return,
-                // Another process may have the port for a moment.
-                Err(log) => assert!(Instant::now() < deadline, "{log}"),
-            }
-        }
+        self.kill();
+        let (folder, address) = (self.folder.path(), self.addr());
+        let start = || async {
+            let process = launch(folder);
+            until_it_answers(&process, folder, address).await.map(|()| process)
+        };
+        self.process = anew(LIMIT, start).await;
     }
 
     /// Returns once the server answers. The error is its log.
     pub(crate) async fn until_it_answers(&self) -> Result<(), String> {
-        let deadline = Instant::now() + LIMIT;
-        loop {
-            // A server answers `imok` to `ruok` before it grants sessions, so this asks `isro`.
-            let look = timeout(LOOK, self.ask("isro")).await;
-            let runs = signal::is_running(self.pid());
-            // Another server may have taken the port.
-            if runs && look.is_ok_and(|said| said.is_ok_and(|said| said == "rw")) {
-                return Ok(());
-            }
-            if !runs || Instant::now() > deadline {
-                let log = fs::read_to_string(log_path(self.folder.path())).unwrap_or_default();
-                return Err(format!("ZooKeeper does not start:\n{log}"));
-            }
-            sleep(POLL_INTERVAL).await;
-        }
+        until_it_answers(&self.process, self.folder.path(), self.addr()).await
     }
+}
+
+async fn until_it_answers(
+    process: &Tethered,
+    folder: &Path,
+    address: SocketAddr,
+) -> Result<(), String> {
+    let answers = || async {
+        let look = timeout(LOOK, ask(address, "isro")).await;
+        look.is_ok_and(|said| said.is_ok_and(|said| said == "rw"))
+    };
+    until_up(process, folder, LIMIT, answers).await
+}
+
+async fn ask(address: SocketAddr, command: &str) -> std::io::Result<String> {
+    let mut connection = TcpStream::connect(address).await?;
+    connection.write_all(command.as_bytes()).await?;
+    let mut said = String::new();
+    connection.read_to_string(&mut said).await?;
+    Ok(said)
 }
 
 fn launch(folder: &Path) -> Tethered {
@@ -267,8 +238,4 @@ fn write_settings(folder: &Path, port: u16, id: usize, more: &str) -> std::io::R
 
 fn settings_path(folder: &Path) -> String {
     folder.join("zoo.cfg").display().to_string()
-}
-
-fn log_path(folder: &Path) -> std::path::PathBuf {
-    folder.join("zookeeper.log")
 }
