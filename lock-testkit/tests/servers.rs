@@ -1,13 +1,16 @@
-//! Tests of the Redis server for tests: its start, its disturbances, and its end with the test.
+//! Tests of the servers for tests: their start, their disturbances, and their end with the test.
 
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use lock_testkit::faults::Server;
 use lock_testkit::servers::free_port;
-use lock_testkit::{RedisServer, Reply, TlsRedis, child, eventually, is_running};
+use lock_testkit::{
+    EtcdServer, PostgresServer, RedisServer, Reply, TlsRedis, child, eventually, is_running,
+};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(20);
 
 /// So many random ports would have hundreds in common.
 const MANY: usize = 2_000;
@@ -15,20 +18,34 @@ const MANY: usize = 2_000;
 #[test]
 fn child_role() {
     child::run(async |role| match role.as_str() {
-        "owner of a server" => own(false).await,
-        "owner of a stopped server" => own(true).await,
+        "redis" | "stopped redis" => {
+            let server = RedisServer::start().await;
+            own(&role, server.pid().to_string(), server).await;
+        }
+        "stopped etcd" => {
+            let server = EtcdServer::start().await;
+            own(&role, server.pid().to_string(), server).await;
+        }
+        "postgres" | "stopped postgres" => {
+            let server = PostgresServer::start().await;
+            let of_checkpointer = "SELECT pid FROM pg_stat_activity \
+                WHERE backend_type = 'checkpointer'";
+            let pids = format!("{} {}", server.pid(), server.psql(of_checkpointer));
+            own(&role, pids, server).await;
+        }
         "owner of many ports" => own_ports().await,
-        "without redis" => child::say(&panic_of_start().await),
+        "without redis" => tell_panic(RedisServer::start()).await,
+        "without etcd" => tell_panic(EtcdServer::start()).await,
         other => panic!("no such role: {other}"),
     });
 }
 
-async fn own(stopped: bool) {
-    let server = RedisServer::start().await;
-    if stopped {
+/// Keeps a server until the process is killed.
+async fn own(role: &str, pids: String, server: impl Server) {
+    if role.starts_with("stopped") {
         server.stop();
     }
-    child::say(&server.pid().to_string());
+    child::say(&pids);
     std::future::pending().await
 }
 
@@ -38,21 +55,50 @@ async fn own_ports() {
     std::future::pending().await
 }
 
-/// Returns the panic message of a test that cannot start a server.
-async fn panic_of_start() -> String {
-    let started = tokio::spawn(async { RedisServer::start().await }).await;
+/// Tells the panic message of a test that cannot start a server.
+async fn tell_panic(start: impl Future<Output: Send> + Send + 'static) {
+    let started = tokio::spawn(async { drop(start.await) }).await;
     let panic = started.expect_err("no server is installed").into_panic();
-    *panic.downcast::<String>().expect("a panic with a text")
+    child::say(&panic.downcast::<String>().expect("a panic with a text"));
+}
+
+async fn dies_with(role: &str) {
+    let mut owner = child::spawn(role, &[]);
+    let line = owner.line().await;
+    let pids: Vec<u32> = line.split(' ').map(|pid| pid.parse().expect("a process id")).collect();
+    assert!(pids.iter().all(|pid| is_running(*pid)));
+    owner.kill().await;
+    let are_gone = async || !pids.iter().any(|pid| is_running(*pid));
+    eventually("the server is gone", SOON, are_gone).await;
 }
 
 #[tokio::test]
-async fn dies_when_its_test_process_is_killed() {
-    for role in ["owner of a server", "owner of a stopped server"] {
-        let mut owner = child::spawn(role, &[]);
-        let server: u32 = owner.line().await.parse().expect("a process id");
-        assert!(is_running(server));
-        owner.kill().await;
-        eventually("the server is gone", SOON, async || !is_running(server)).await;
+async fn redis_dies_when_its_test_process_is_killed() {
+    dies_with("redis").await;
+    dies_with("stopped redis").await;
+}
+
+#[tokio::test]
+async fn etcd_dies_when_its_test_process_is_killed() {
+    dies_with("stopped etcd").await;
+}
+
+#[tokio::test]
+async fn all_processes_of_postgres_die_when_its_test_process_is_killed() {
+    dies_with("postgres").await;
+    dies_with("stopped postgres").await;
+}
+
+#[tokio::test]
+async fn a_missing_server_says_what_to_install() {
+    for (role, debian, homebrew) in
+        [("without redis", "redis-server", "redis"), ("without etcd", "etcd-server", "etcd")]
+    {
+        let mut child = child::spawn(role, &[("PATH", "/nowhere")]);
+        let said = child.line().await;
+        assert!(said.contains(&format!("apt-get install {debian}")), "{said}");
+        assert!(said.contains(&format!("brew install {homebrew}")), "{said}");
+        assert!(said.contains("cargo xtask test"), "{said}");
     }
 }
 
@@ -74,15 +120,6 @@ async fn the_port_of_a_killed_server_is_given_to_no_other() {
     let line = other.line().await;
     let mut ports = line.split(' ').map(|port| port.parse().expect("a port"));
     assert!(ports.all(|port| given.insert(port)), "another process has a port of ours");
-}
-
-#[tokio::test]
-async fn a_missing_server_says_what_to_install() {
-    let mut child = child::spawn("without redis", &[("PATH", "/nowhere")]);
-    let said = child.line().await;
-    for remedy in ["apt-get install redis-server", "brew install redis", "cargo xtask test"] {
-        assert!(said.contains(remedy), "{said}");
-    }
 }
 
 #[tokio::test]
