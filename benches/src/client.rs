@@ -3,11 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
 
 pub(crate) type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
-
-pub(crate) type Connecting = BoxFuture<'static, Result<Box<dyn Client>>>;
 
 /// Default TTL of locks.
 pub(crate) const TTL: Duration = Duration::from_secs(10);
@@ -16,6 +13,11 @@ pub(crate) const TTL: Duration = Duration::from_secs(10);
 /// requests of the floor.
 #[async_trait]
 pub(crate) trait Client: Send {
+    /// Connects a client of its own to the store at a URL.
+    async fn connect(url: &str) -> Result<Self>
+    where
+        Self: Sized;
+
     async fn acquire(&mut self, name: &str) -> Result<()>;
     async fn release(&mut self, name: &str) -> Result<()>;
 

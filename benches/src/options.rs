@@ -14,7 +14,7 @@ use crate::workloads::{Role, Workload};
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) options: Options,
-    /// Task of a process that the bench itself starts.
+    /// Another task than to bench.
     #[command(subcommand)]
     pub(crate) role: Option<Role>,
 }

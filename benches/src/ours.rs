@@ -3,25 +3,22 @@
 use async_trait::async_trait;
 use leasehold::{LockClient, LockGuard, LockRequest};
 
-use crate::client::{Client, Connecting, Result, TTL};
+use crate::client::{Client, Result, TTL};
 use crate::contender::{Contender, OURS};
 
-pub(crate) const LEASEHOLD: Contender = Contender { name: OURS, connect };
+pub(crate) const LEASEHOLD: Contender = Contender::of::<Leasehold>(OURS);
 
 pub(crate) struct Leasehold {
     client: LockClient,
     held: Option<LockGuard>,
 }
 
-pub(crate) fn connect(url: String) -> Connecting {
-    Box::pin(async move {
-        let client = leasehold::connect(&url).await?;
-        Ok(Box::new(Leasehold { client, held: None }) as Box<dyn Client>)
-    })
-}
-
 #[async_trait]
 impl Client for Leasehold {
+    async fn connect(url: &str) -> Result<Self> {
+        Ok(Self { client: leasehold::connect(url).await?, held: None })
+    }
+
     async fn acquire(&mut self, name: &str) -> Result<()> {
         self.held = Some(self.client.acquire(LockRequest::new(name).ttl(TTL)).await?);
         Ok(())

@@ -12,7 +12,7 @@ use crate::figures::{
     KEPT, Key, LAST_BY_FIRST, P50, P99, RENEWAL_BYTES, RENEWALS, REQUESTS, REQUESTS_PER_S,
     SERVER_CORES,
 };
-use crate::peers::by_hand;
+use crate::stores::redis::WITH_A_TOKEN;
 use crate::workloads::{
     age, beside, connect, crowd, handoff, held, hot, short_waits, storms, throughput, uncontended,
     waiting,
@@ -78,12 +78,10 @@ fn of_backend(backend: Backend, effort: Effort) -> Vec<Target> {
 fn redis() -> Vec<Target> {
     let of = |number, name, workers, figure| Target::new(Redis, number, name, workers, figure);
     let mut targets = vec![
-        of(1, uncontended::IN_A_LOOP, 1, P50).by(by_hand::WITH_A_TOKEN.name).at_most(1.15),
-        of(1, uncontended::IN_A_TASK, 1, P50).by(by_hand::WITH_A_TOKEN.name).at_most(1.15),
+        of(1, uncontended::IN_A_LOOP, 1, P50).by(WITH_A_TOKEN).at_most(1.15),
+        of(1, uncontended::IN_A_TASK, 1, P50).by(WITH_A_TOKEN).at_most(1.15),
         of(2, throughput::NAME, throughput::TASKS, REQUESTS).at_most(2.0 * PINGS),
-        of(3, throughput::NAME, throughput::TASKS, CYCLES)
-            .by(by_hand::WITH_A_TOKEN.name)
-            .at_least(0.8),
+        of(3, throughput::NAME, throughput::TASKS, CYCLES).by(WITH_A_TOKEN).at_least(0.8),
         of(3, throughput::NAME, throughput::TASKS, CPU).at_most(20.0),
         of(5, hot::ONE_CLIENT, hot::TASKS, CYCLES).by("rslock").at_least(10.0),
         of(5, hot::PROCESSES, hot::TASKS, CYCLES).by_best_peer().at_least(5.0),

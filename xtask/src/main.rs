@@ -95,13 +95,16 @@ fn main() -> ExitCode {
         Task::Setup => setup::run().and_then(|()| tools::install()),
         Task::Test { args } => test::run(&args),
         Task::Examples => examples::run(),
-        Task::Bench { args } => run_optimized("lock-bench", "lock-bench", &args),
+        Task::Bench { args } => run_optimized("lock-bench", &args),
         Task::Cases => cases::accept(),
         Task::Chaos(chaos) => chaos::run(&chaos, false),
         Task::Soak(chaos) => chaos::run(&chaos, true),
-        Task::Crowd { args } => run_optimized("lock-bench", "crowd", &args),
+        Task::Crowd { mut args } => {
+            args.insert(0, "crowd".to_owned());
+            run_optimized("lock-bench", &args)
+        }
         Task::Fuzz(fuzz) => fuzz::run(&fuzz),
-        Task::Worlds { args } => run_optimized("lock-proof", "lock-proof", &args),
+        Task::Worlds { args } => run_optimized("lock-proof", &args),
         Task::Instructions { accept } => instructions::run(accept),
         Task::Lint => lint::run(),
         Task::PublicItems => lint::public_items::accept(),
@@ -117,7 +120,7 @@ fn main() -> ExitCode {
 }
 
 /// Builds a program in release mode, and runs it with these arguments.
-fn run_optimized(package: &str, program: &str, args: &[String]) -> Done {
-    let line = format!("run --release --quiet --package {package} --bin {program} --");
+fn run_optimized(package: &str, args: &[String]) -> Done {
+    let line = format!("run --release --quiet --package {package} --bin {package} --");
     step::run(workspace::cargo(&line).args(args))
 }

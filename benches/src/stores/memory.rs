@@ -2,17 +2,22 @@
 
 use async_trait::async_trait;
 
-use super::Store;
-use crate::contender::Contender;
+use super::{Row, Store};
 use crate::ours::LEASEHOLD;
 
-pub(crate) const CONTENDERS: &[Contender] = &[LEASEHOLD];
+pub(crate) const ROW: Row = Row {
+    name: "memory",
+    start: || Box::pin(async { Ok(Box::new(Memory) as Box<dyn Store>) }),
+    contenders: &[LEASEHOLD],
+    floor: None,
+    wake_up: "none",
+};
 
-pub(crate) struct Memory;
+struct Memory;
 
 #[async_trait]
 impl Store for Memory {
-    fn url(&self) -> &str {
-        "memory:bench"
+    fn url(&self) -> String {
+        "memory:bench".to_owned()
     }
 }

@@ -1,4 +1,5 @@
-//! Stores of the bench: its own servers, a directory, this process.
+//! Stores of the bench: its own servers, a directory, this process. The file of a store also has the store's floors,
+//! and its peers: other libraries, locks that the server offers, and the usual recipe.
 
 pub(crate) mod etcd;
 pub(crate) mod file;
@@ -12,15 +13,29 @@ use std::any::Any;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::LocalBoxFuture;
 
 use crate::client::Result;
 use crate::contender::Contender;
-use crate::wake_up::WakeUp;
+
+pub(crate) type Starting = LocalBoxFuture<'static, Result<Box<dyn Store>>>;
+
+/// A measured backend.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    pub(crate) start: fn() -> Starting,
+    /// The contenders, the project first.
+    pub(crate) contenders: &'static [Contender],
+    /// The lowest possible cost of an acquire and a release: as many requests of the same size, without a lock.
+    pub(crate) floor: Option<Contender>,
+    /// Label of the hand-off baseline.
+    pub(crate) wake_up: &'static str,
+}
 
 #[async_trait]
-pub(crate) trait Store: Sync {
+pub(crate) trait Store: Send + Sync {
     /// URL by which the project, and most peers, connect.
-    fn url(&self) -> &str;
+    fn url(&self) -> String;
 
     /// Returns the store of one contender, if each has its own.
     fn part(&self, _: Contender) -> Option<&dyn Store> {
@@ -61,4 +76,11 @@ pub(crate) trait Store: Sync {
     async fn snapshot(&self) -> Result<Option<Box<dyn Any + Send>>> {
         Ok(None)
     }
+}
+
+/// The lowest possible cost of a hand-off: one side sends a message through the store, and the other waits for it.
+#[async_trait]
+pub(crate) trait WakeUp: Send {
+    /// Returns the time from the sending until the other side has the message.
+    async fn once(&mut self) -> Result<Duration>;
 }

@@ -10,12 +10,12 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use lock_testkit::{RedisCluster, RedisSentinels, RedisServer};
 
-use super::{Store, redis};
+use super::redis::{Rslock, requests};
+use super::{Row, Store};
 use crate::client::Result;
 use crate::contender::Contender;
 use crate::cpu;
-use crate::ours::{self, LEASEHOLD};
-use crate::peers::rslock;
+use crate::ours::{LEASEHOLD, Leasehold};
 
 pub(crate) const SENTINEL: &str = "leasehold sentinel";
 pub(crate) const CLUSTER: &str = "leasehold cluster";
@@ -23,15 +23,21 @@ pub(crate) const QUORUM_OF_THREE: &str = "leasehold quorum of 3";
 pub(crate) const QUORUM_OF_FIVE: &str = "leasehold quorum of 5";
 pub(crate) const RSLOCK_ON_THREE: &str = "rslock on 3";
 
-/// The first contender is on one server.
-pub(crate) const CONTENDERS: &[Contender] = &[
-    LEASEHOLD,
-    Contender { name: SENTINEL, connect: ours::connect },
-    Contender { name: CLUSTER, connect: ours::connect },
-    Contender { name: QUORUM_OF_THREE, connect: ours::connect },
-    Contender { name: QUORUM_OF_FIVE, connect: ours::connect },
-    Contender { name: RSLOCK_ON_THREE, ..rslock::RSLOCK },
-];
+pub(crate) const ROW: Row = Row {
+    name: "topologies",
+    start: || Box::pin(async { Ok(Box::new(Topologies::start().await) as Box<dyn Store>) }),
+    // The first contender is on one server.
+    contenders: &[
+        LEASEHOLD,
+        Contender::of::<Leasehold>(SENTINEL),
+        Contender::of::<Leasehold>(CLUSTER),
+        Contender::of::<Leasehold>(QUORUM_OF_THREE),
+        Contender::of::<Leasehold>(QUORUM_OF_FIVE),
+        Contender::of::<Rslock>(RSLOCK_ON_THREE),
+    ],
+    floor: None,
+    wake_up: "none",
+};
 
 /// Number of independent servers.
 const INDEPENDENT: usize = 5;
@@ -42,7 +48,7 @@ const PRIMARIES: usize = 3;
 /// Long enough that a busy machine causes no failover.
 const DOWN_AFTER: Duration = Duration::from_secs(15);
 
-pub(crate) struct Topologies {
+struct Topologies {
     one: Topology,
     others: Vec<(&'static str, Topology)>,
 }
@@ -61,7 +67,7 @@ enum Servers {
 }
 
 impl Topologies {
-    pub(crate) async fn start() -> Self {
+    async fn start() -> Self {
         let servers: Arc<[_]> =
             join_all((0..INDEPENDENT).map(|_| RedisServer::start())).await.into();
         let (sentinels, cluster) =
@@ -96,7 +102,7 @@ fn quorum(servers: &[RedisServer]) -> String {
 
 #[async_trait]
 impl Store for Topologies {
-    fn url(&self) -> &str {
+    fn url(&self) -> String {
         self.one.url()
     }
 
@@ -119,12 +125,12 @@ impl Topology {
 
 #[async_trait]
 impl Store for Topology {
-    fn url(&self) -> &str {
-        &self.url
+    fn url(&self) -> String {
+        self.url.clone()
     }
 
     async fn requests(&self) -> Result<Option<u64>> {
-        Ok(Some(self.servers().iter().map(redis::requests).sum()))
+        Ok(Some(self.servers().iter().map(requests).sum()))
     }
 
     fn cpu(&self) -> Result<Option<Duration>> {

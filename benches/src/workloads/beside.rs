@@ -8,7 +8,7 @@ use super::held::{self, PERIOD, hold};
 use crate::backend::Backend;
 use crate::client::{Result, TTL, fresh_name};
 use crate::contender::OURS;
-use crate::figures::{Case, P50, P99};
+use crate::figures::Case;
 use crate::round::Round;
 use crate::times::Times;
 
@@ -22,7 +22,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     if !BACKENDS.contains(&round.backend) {
         return Ok(());
     }
-    let client = leasehold::connect(round.store.url()).await?;
+    let client = leasehold::connect(&round.store.url()).await?;
     one_more(round, ALONE, &client, round.effort.span).await?;
     let held = hold(&client, round.effort.beside, held::TTL).await?;
     // All of them are renewed meanwhile.
@@ -45,7 +45,6 @@ async fn one_more(
         client.acquire(LockRequest::new(&*lock).ttl(TTL)).await?.release().await?;
         times.note(begun.elapsed())?;
     }
-    round.note(case, OURS, P50, times.quantile(0.5));
-    round.note(case, OURS, P99, times.quantile(0.99));
+    round.note_times(case, OURS, &times);
     Ok(())
 }

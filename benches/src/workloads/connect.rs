@@ -21,12 +21,12 @@ pub(crate) fn names(effort: Effort) -> usize {
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (url, names) = (round.store.url(), names(round.effort));
     // The first client makes the schema before the names exist.
-    leasehold::connect(url).await?.shutdown().await;
+    leasehold::connect(&url).await?.shutdown().await;
     round.store.fill(names).await?;
     let mut times = Times::new()?;
     for _ in 0..TIMES {
         let begun = Instant::now();
-        let client = leasehold::connect(url).await?;
+        let client = leasehold::connect(&url).await?;
         times.note(begun.elapsed())?;
         client.shutdown().await;
     }

@@ -32,10 +32,10 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 
 async fn of(round: &mut Round<'_>, count: usize) -> Result<()> {
     let (url, name) = (round.store.url(), fresh_name("crowd"));
-    let holder = leasehold::connect(url).await?;
+    let holder = leasehold::connect(&url).await?;
     let held = holder.acquire(LockRequest::new(&*name).ttl(TTL)).await?;
     let mut crowd = JoinSet::new();
-    for client in connect(url, count).await? {
+    for client in connect(&url, count).await? {
         crowd.spawn(gets_in(client, name.clone()));
     }
     timeout(PATIENCE, until_all_wait(&holder, &name, count)).await??;

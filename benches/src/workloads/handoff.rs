@@ -16,7 +16,7 @@ use super::hot::slowest_by_fastest;
 use crate::backend::Backend;
 use crate::client::{Client, Result, fresh_name};
 use crate::contender::Contender;
-use crate::figures::{Case, FAIRNESS, P50, P99};
+use crate::figures::{Case, FAIRNESS};
 use crate::round::Round;
 use crate::times::{Times, nanos_since};
 
@@ -62,13 +62,14 @@ async fn wake_ups(round: &mut Round<'_>, clients: usize) -> Result<()> {
         times.note(wake_up.once().await?)?;
         sleep(HOLD).await;
     }
-    note_times(round, clients, round.backend.wake_up(), &times);
+    round.note_times(Case { name: NAME, workers: clients }, round.backend.wake_up(), &times);
     Ok(())
 }
 
 async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> Result<()> {
     let store = round.store_of(contender);
-    let (name, mut workers) = (fresh_name("turns"), contender.clients(store.url(), clients).await?);
+    let (name, mut workers) =
+        (fresh_name("turns"), contender.clients(&store.url(), clients).await?);
     if contender.is_ours() {
         stand_in_line(&mut workers, &name).await?;
     }
@@ -86,7 +87,9 @@ async fn turns(round: &mut Round<'_>, contender: Contender, clients: usize) -> R
     }
     let requests = store.requests().await?.zip(requests).map(|(now, then)| now - then);
     join_all(workers.iter_mut().map(|client| client.close())).await;
-    let case = note_times(round, clients, contender.name, &times);
+    let case = Case { name: NAME, workers: clients };
+    // With some peers the lock never changes hands.
+    round.note_times(case, contender.name, &times);
     round.note(case, contender.name, FAIRNESS, slowest_by_fastest(&turns));
     let acquisitions = turns.iter().sum::<u64>().max(1) as f64;
     round.note_requests(case, contender, requests.map(|requests| requests as f64 / acquisitions));
@@ -103,16 +106,6 @@ async fn stand_in_line(workers: &mut [Box<dyn Client>], name: &str) -> Result<()
     });
     try_join_all(once).await?;
     Ok(())
-}
-
-fn note_times(round: &mut Round<'_>, workers: usize, who: &'static str, times: &Times) -> Case {
-    let case = Case { name: NAME, workers };
-    // With some peers the lock never changes hands.
-    if !times.is_empty() {
-        round.note(case, who, P50, times.quantile(0.5));
-        round.note(case, who, P99, times.quantile(0.99));
-    }
-    case
 }
 
 /// State that the workers share. Times are in ns since the track began.

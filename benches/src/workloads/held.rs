@@ -31,7 +31,7 @@ const AT_ONCE: usize = 64;
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (held, case) = (round.effort.held, Case { name: NAME, workers: round.effort.held });
-    let mut child = Child::start(&["hold", round.store.url(), &held.to_string()])?;
+    let mut child = Child::start(&["hold", &round.store.url(), &held.to_string()])?;
     child.line().await?;
     let before = round.store.requests().await?;
     let bytes = network::by_loopback()?;
@@ -44,11 +44,9 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     round.note(case, OURS, CLIENT_CORES, seen.cores);
     round.note(case, OURS, BYTES, seen.bytes_per_hold);
     round.note(case, OURS, LOST, seen.lost as f64);
-    if let Some((after, before)) = after.zip(before) {
-        let requests = after - before;
-        round.note(case, OURS, RENEWALS, requests as f64 * 100.0 / held as f64);
-        round.note(case, OURS, RENEWAL_BYTES, bytes as f64 / held as f64);
-    }
+    let requests = after.zip(before).map(|(after, before)| (after - before) as f64);
+    round.note(case, OURS, RENEWALS, requests.map(|requests| requests * 100.0 / held as f64));
+    round.note(case, OURS, RENEWAL_BYTES, requests.map(|_| bytes as f64 / held as f64));
     Ok(())
 }
 

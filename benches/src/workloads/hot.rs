@@ -59,7 +59,7 @@ async fn processes(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let (backend, url) = (round.backend.name(), round.store.url());
     let mut children = Vec::new();
     for _ in 0..CHILDREN {
-        let args = ["share", backend, contender.name, url, &name, &tasks, &millis];
+        let args = ["share", backend, contender.name, &url, &name, &tasks, &millis];
         let mut child = Child::start(&args)?;
         child.line().await?;
         children.push(child);

@@ -21,9 +21,10 @@ use clap::{Subcommand, ValueEnum};
 
 use crate::backend::Backend;
 use crate::client::Result;
+use crate::crowd::Crowd;
 use crate::effort::Effort;
-use crate::floors::datagram;
 use crate::round::Round;
+use crate::stores::file;
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
 pub(crate) enum Workload {
@@ -120,10 +121,13 @@ impl Workload {
     }
 }
 
-/// The part of a process that the bench itself starts.
+/// Another task than to bench: `cargo xtask crowd`, or the part of a process that the bench itself starts.
 #[derive(Subcommand)]
 #[command(hide = true)]
 pub(crate) enum Role {
+    /// Fills a store, and measures the worst delay of a foreign client beside each verb.
+    #[command(bin_name = "cargo xtask crowd")]
+    Crowd(Crowd),
     /// Tasks of one client that want one lock.
     Share(hot::Share),
     /// Holds many locks.
@@ -136,9 +140,10 @@ pub(crate) enum Role {
 
 pub(crate) async fn play(role: Role) -> Result<()> {
     match role {
+        Role::Crowd(crowd) => crowd.play().await,
         Role::Share(share) => share.play().await,
         Role::Hold(hold) => hold.play().await,
         Role::Turns(turns) => turns.play().await,
-        Role::Echo { socket } => datagram::echo(&socket),
+        Role::Echo { socket } => file::echo(&socket),
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 async fn renew(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     let (store, count) = (round.store_of(contender), round.effort.held);
     let case = Case { name: NAME, workers: count };
-    let client = leasehold::connect(store.url()).await?;
+    let client = leasehold::connect(&store.url()).await?;
     let held = hold(&client, count, TTL).await?;
     sleep(PERIOD).await;
     let before = (store.requests().await?, store.cpu()?);
@@ -43,12 +43,9 @@ async fn renew(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     client.shutdown().await;
     let renewals = count as f64 * f64::from(PERIODS);
     round.note(case, contender.name, LOST, lost as f64);
-    if let Some((after, before)) = requests.zip(before.0) {
-        round.note(case, contender.name, RENEWALS, (after - before) as f64 * 100.0 / renewals);
-    }
-    if let Some((after, before)) = cpu.zip(before.1) {
-        let cpu = (after - before).as_secs_f64() * 1e6 / renewals;
-        round.note(case, contender.name, RENEWAL_CPU, cpu);
-    }
+    let requests = requests.zip(before.0).map(|(after, before)| (after - before) as f64);
+    round.note(case, contender.name, RENEWALS, requests.map(|count| count * 100.0 / renewals));
+    let cpu = cpu.zip(before.1).map(|(after, before)| (after - before).as_secs_f64() * 1e6);
+    round.note(case, contender.name, RENEWAL_CPU, cpu.map(|micros| micros / renewals));
     Ok(())
 }

@@ -37,9 +37,9 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (url, name, arrivals) = (round.store.url(), fresh_name("short"), arrivals(round.effort));
     let mut rivals = JoinSet::new();
     for _ in 0..RIVALS {
-        rivals.spawn(rival(leasehold::connect(url).await?, name.clone()));
+        rivals.spawn(rival(leasehold::connect(&url).await?, name.clone()));
     }
-    let (client, mut waiting) = (leasehold::connect(url).await?, JoinSet::new());
+    let (client, mut waiting) = (leasehold::connect(&url).await?, JoinSet::new());
     let mut next = interval(APART);
     for _ in 0..arrivals {
         next.tick().await;

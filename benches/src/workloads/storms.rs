@@ -67,7 +67,7 @@ fn of_all_sorts(request: LockRequest, turn: usize) -> LockRequest {
 
 pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let url = round.store.url();
-    let (victim, callers) = (leasehold::connect(url).await?, leasehold::connect(url).await?);
+    let (victim, callers) = (leasehold::connect(&url).await?, leasehold::connect(&url).await?);
     for storm in std::iter::once(&RIVAL).chain(&STORMS) {
         let name = fresh_name("storm");
         let alone = cycles(&victim, &name, round.effort.span).await?;

@@ -33,9 +33,8 @@ async fn work(round: &mut Round<'_>, contender: Contender) -> Result<()> {
     client.close().await;
     round.note(case, contender.name, CYCLES, cycles as f64 / span.as_secs_f64());
     round.note(case, contender.name, CPU, cpu.as_secs_f64() * 1e6 / by);
-    if let Some(server) = server {
-        round.note(case, contender.name, SERVER_CPU, server.as_secs_f64() * 1e6 / by);
-    }
+    let server = server.map(|server| server.as_secs_f64() * 1e6 / by);
+    round.note(case, contender.name, SERVER_CPU, server);
     round.note_requests(case, contender, requests.map(|requests| requests as f64 / by));
     Ok(())
 }

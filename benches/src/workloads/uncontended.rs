@@ -63,7 +63,7 @@ impl Loop {
     async fn start(round: &Round<'_>, contender: Contender, in_a_task: bool) -> Result<Self> {
         let (backend, in_a_task) = (round.backend.name(), in_a_task.to_string());
         let url = round.store_of(contender).url();
-        let args = ["turns", backend, contender.name, url, &in_a_task];
+        let args = ["turns", backend, contender.name, &url, &in_a_task];
         let mut child = Child::start(&args)?;
         child.line().await?;
         Ok(Self { child, quantiles: [0.0; 2] })
@@ -123,9 +123,7 @@ async fn after_a_pause(round: &mut Round<'_>) -> Result<()> {
     }
     for (who, Worker { times, mut client, .. }) in workers {
         client.close().await;
-        let case = Case { name: AFTER_A_PAUSE, workers: 1 };
-        round.note(case, who, P50, times.quantile(0.5));
-        round.note(case, who, P99, times.quantile(0.99));
+        round.note_times(Case { name: AFTER_A_PAUSE, workers: 1 }, who, &times);
     }
     Ok(())
 }

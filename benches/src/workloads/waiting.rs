@@ -43,9 +43,9 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
     let (clients, tasks) = shape(round.backend, round.effort);
     let case = Case { name: NAME, workers: clients * tasks };
     let (url, name) = (round.store.url(), fresh_name("waited-for"));
-    let holder = leasehold::connect(url).await?;
+    let holder = leasehold::connect(&url).await?;
     let held = holder.acquire(LockRequest::new(&*name)).await?;
-    let clients = connect(url, clients).await?;
+    let clients = connect(&url, clients).await?;
     let waiting = wait(&clients, tasks, &name).await?;
     look(round, case).await?;
     drop(waiting);
@@ -56,7 +56,7 @@ pub(crate) async fn run(round: &mut Round<'_>) -> Result<()> {
 /// Measures 50 holds and 50 waiters while nothing happens.
 pub(crate) async fn idle(round: &mut Round<'_>) -> Result<()> {
     let url = round.store.url();
-    let (holder, waiter) = (leasehold::connect(url).await?, leasehold::connect(url).await?);
+    let (holder, waiter) = (leasehold::connect(&url).await?, leasehold::connect(&url).await?);
     let (mut held, mut waiting) = (Vec::new(), Vec::new());
     for name in (0..IDLE_HOLDS).map(|_| fresh_name("idle")) {
         held.push(holder.acquire(LockRequest::new(&*name)).await?);
@@ -130,17 +130,14 @@ async fn look(round: &mut Round<'_>, case: Case) -> Result<()> {
     let after = (cpu::own(), round.store.cpu()?);
     let cores = |used: Duration| used.as_secs_f64() / LOOK.as_secs_f64();
     round.note(case, OURS, CLIENT_CORES, cores(after.0 - before.0));
-    if let Some((after, before)) = after.1.zip(before.1) {
-        round.note(case, OURS, SERVER_CORES, cores(after - before));
-    }
-    if let Some((after, before)) = round.store.requests().await?.zip(requests) {
-        round.note(case, OURS, REQUESTS_PER_S, (after - before) as f64 / LOOK.as_secs_f64());
-    }
-    if let Some(sessions) = round.store.sessions().await? {
-        round.note(case, OURS, SESSIONS, sessions as f64);
-    }
-    if let Some((after, before)) = round.store.log_lines().zip(lines) {
-        round.note(case, OURS, LOG_LINES, (after - before) as f64 / LOOK.as_secs_f64());
-    }
+    let of_servers = after.1.zip(before.1).map(|(after, before)| cores(after - before));
+    round.note(case, OURS, SERVER_CORES, of_servers);
+    let a_second = |count: u64| count as f64 / LOOK.as_secs_f64();
+    let requests =
+        round.store.requests().await?.zip(requests).map(|(after, before)| after - before);
+    round.note(case, OURS, REQUESTS_PER_S, requests.map(a_second));
+    round.note(case, OURS, SESSIONS, round.store.sessions().await?.map(|count| count as f64));
+    let lines = round.store.log_lines().zip(lines).map(|(after, before)| after - before);
+    round.note(case, OURS, LOG_LINES, lines.map(|lines| a_second(lines as u64)));
     Ok(())
 }

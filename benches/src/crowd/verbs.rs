@@ -5,16 +5,16 @@ use std::time::Duration;
 use leasehold::admin::Admin;
 use leasehold::{LockClient, LockError, LockRequest, Wait};
 
-use crate::Result;
+use crate::client::Result;
 
 /// The lock for which the crowd waits.
-pub(crate) const CROWDED: &str = "crowded";
+pub(super) const CROWDED: &str = "crowded";
 
 /// Locks of one listing.
 const PAGE: usize = 100;
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Verb {
+pub(super) enum Verb {
     /// Acquires a free lock, extends the hold and releases it.
     Cycle,
     /// Asks for the crowded lock once.
@@ -35,7 +35,7 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Cycle,
         Self::Try,
         Self::Wait,
@@ -48,7 +48,7 @@ impl Verb {
         Self::Evict,
     ];
 
-    pub(crate) async fn run(self, locks: &LockClient) -> Result<()> {
+    pub(super) async fn run(self, locks: &LockClient) -> Result<()> {
         let admin = locks.admin();
         match self {
             Self::Cycle => cycle(locks).await?,
@@ -69,7 +69,7 @@ impl Verb {
         Ok(())
     }
 
-    pub(crate) fn name(self) -> String {
+    pub(super) fn name(self) -> String {
         format!("{self:?}").to_lowercase()
     }
 }

@@ -11,28 +11,35 @@
 
 mod fill;
 mod foreign;
-mod server;
 mod verbs;
 
-use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
+use leasehold::{ClientOptions, DistributedLock, LockClient};
 
-use crate::foreign::Watched;
-use crate::server::{Server, Store};
-use crate::verbs::Verb;
-
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
+use self::foreign::Watched;
+use self::verbs::Verb;
+use crate::backend::Backend;
+use crate::client::Result;
+use crate::contender::Contender;
 
 /// Fills a store, and measures the worst delay of a foreign client beside each verb.
-#[derive(Parser)]
-#[command(name = "cargo xtask crowd", bin_name = "cargo xtask crowd")]
-struct Crowd {
+#[derive(clap::Args)]
+#[command(override_usage = "cargo xtask crowd [OPTIONS] <STORE>")]
+pub(crate) struct Crowd {
     /// The store to fill.
-    store: Store,
+    store: Backend,
     #[command(flatten)]
     size: Size,
+}
+
+/// A store's clients: the project, and one that knows nothing of the project's locks.
+struct Clients {
+    url: String,
+    backend: Arc<dyn DistributedLock>,
+    locks: LockClient,
+    foreign: Contender,
 }
 
 /// Sizes of the crowd.
@@ -58,27 +65,33 @@ const BOUND: u32 = 2;
 /// A delay up to this long is the noise of a busy machine.
 const NOISE: Duration = Duration::from_millis(20);
 
-#[tokio::main]
-async fn main() -> Result<ExitCode> {
-    let Crowd { store, size } = Crowd::parse();
-    let server = Server::start(store).await?;
-    let empty = verbs_beside(&server).await?;
-    fill::fill(&server, size).await?;
-    let filled = verbs_beside(&server).await?;
-    Ok(report(&empty, &filled))
+impl Crowd {
+    pub(crate) async fn play(self) -> Result<()> {
+        let store = self.store.start().await?;
+        let backend = leasehold::backend(&store.url()).await?;
+        let locks = LockClient::from_arc(Arc::clone(&backend), ClientOptions::default());
+        let foreign = self.store.with_floor().find(|contender| !contender.is_ours());
+        let foreign = foreign.ok_or("no other client uses this store")?;
+        let clients = Clients { url: store.url(), backend, locks, foreign };
+        let empty = clients.run_verbs().await?;
+        fill::fill(&clients, self.size).await?;
+        report(&empty, &clients.run_verbs().await?)
+    }
 }
 
-/// Runs each verb beside the foreign client.
-async fn verbs_beside(server: &Server) -> Result<Vec<Watched>> {
-    let mut seen = Vec::new();
-    for verb in Verb::ALL {
-        seen.push(Box::pin(server.watch(verb.run(&server.locks))).await?);
+impl Clients {
+    /// Runs each verb beside the foreign client.
+    async fn run_verbs(&self) -> Result<Vec<Watched>> {
+        let mut seen = Vec::new();
+        for verb in Verb::ALL {
+            seen.push(Box::pin(self.watch(verb.run(&self.locks))).await?);
+        }
+        Ok(seen)
     }
-    Ok(seen)
 }
 
 /// Prints both states side by side. Fails if a verb delays the foreign client for too long, or has no answer.
-fn report(empty: &[Watched], filled: &[Watched]) -> ExitCode {
+fn report(empty: &[Watched], filled: &[Watched]) -> Result<()> {
     let worst = empty.iter().map(|watched| watched.worst).max().unwrap_or_default();
     let bound = (worst * BOUND).max(NOISE);
     println!(
@@ -99,5 +112,5 @@ fn report(empty: &[Watched], filled: &[Watched]) -> ExitCode {
         println!("{:<12}{took:>14}{takes:>14}{was:>18}{is:>18}{note}", verb.name());
     }
     println!("\nworst delay in the empty store {worst:.1?}; bound {bound:.1?}");
-    if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if kept { Ok(()) } else { Err("a verb holds up others, or has no answer".into()) }
 }

@@ -8,9 +8,9 @@ use leasehold::core::OwnerId;
 use leasehold::core::backend::WaiterHandle;
 use leasehold::{LockName, LockRequest};
 
-use crate::server::Server;
-use crate::verbs::CROWDED;
-use crate::{Result, Size};
+use super::verbs::CROWDED;
+use super::{Clients, Size};
+use crate::client::Result;
 
 /// Requests in flight.
 const WORKERS: usize = 64;
@@ -24,14 +24,14 @@ const JOBS: usize = 1000;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Adds the crowd, and tells the time of each part.
-pub(crate) async fn fill(server: &Server, size: Size) -> Result<()> {
-    part("names", size.names, |number| name(server, number)).await?;
-    part("runs", size.runs, |number| run(server, number)).await?;
-    part("hundreds of marks", size.marks / OWNERS, |number| marks(server, number)).await?;
+pub(super) async fn fill(clients: &Clients, size: Size) -> Result<()> {
+    part("names", size.names, |number| name(clients, number)).await?;
+    part("runs", size.runs, |number| run(clients, number)).await?;
+    part("hundreds of marks", size.marks / OWNERS, |number| marks(clients, number)).await?;
     // The waiters come last: a place that is not looked at ends after some seconds.
     let held = LockRequest::new(CROWDED).ttl(DAY).claim()?;
-    server.backend.acquire(&held, None).await?;
-    part("waiters", size.waiters, |_| waiter(server)).await
+    clients.backend.acquire(&held, None).await?;
+    part("waiters", size.waiters, |_| waiter(clients)).await
 }
 
 /// Does a step `count` times, by some workers at once.
@@ -54,30 +54,30 @@ async fn part<F: Future<Output = Result<()>>>(
     Ok(())
 }
 
-async fn name(server: &Server, number: usize) -> Result<()> {
+async fn name(clients: &Clients, number: usize) -> Result<()> {
     let claim = LockRequest::new(format!("crowd/{number}")).claim()?;
-    server.backend.acquire(&claim, None).await?;
-    server.backend.release(&claim.name, claim.owner).await?;
+    clients.backend.acquire(&claim, None).await?;
+    clients.backend.release(&claim.name, claim.owner).await?;
     Ok(())
 }
 
-async fn run(server: &Server, number: usize) -> Result<()> {
-    let job = server.locks.once(format!("job/{}", number % JOBS));
+async fn run(clients: &Clients, number: usize) -> Result<()> {
+    let job = clients.locks.once(format!("job/{}", number % JOBS));
     let job = job.occurrence(format!("occurrence-{number}")).remember(DAY);
     let _ran = job.run(async |_| ()).await?;
     Ok(())
 }
 
 /// Withdraws claims that had no effect; the store keeps a mark of each.
-async fn marks(server: &Server, number: usize) -> Result<()> {
+async fn marks(clients: &Clients, number: usize) -> Result<()> {
     let owners: Vec<OwnerId> = (0..OWNERS).map(|_| OwnerId::random()).collect();
     let name = LockName::new(format!("crowd/{number}"))?;
-    Ok(server.backend.withdraw(&name, &owners).await?)
+    Ok(clients.backend.withdraw(&name, &owners).await?)
 }
 
-async fn waiter(server: &Server) -> Result<()> {
+async fn waiter(clients: &Clients) -> Result<()> {
     let claim = LockRequest::new(CROWDED).claim()?;
     let (handle, _) = WaiterHandle::channel();
-    server.backend.acquire(&claim, Some(&handle)).await?;
+    clients.backend.acquire(&claim, Some(&handle)).await?;
     Ok(())
 }
