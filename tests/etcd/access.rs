@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, client_through, fresh_name, patient, queued, refusal, served, shown,
-    works,
+    SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal, served,
+    shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,11 +31,7 @@ async fn by_user_and_password_with_rights_below_the_root() {
     server.ctl(&["user", "grant-role", "able", "locks"]);
     let able = client(&format!("etcd://able:{SECRET}@{address}/")).await;
     works(&able).await;
-    let rights = async |client: &LockClient| {
-        let findings = client.admin().doctor().await.expect("an answer");
-        let rights = findings.into_iter().find(|finding| finding.check == "rights");
-        rights.expect("it looks at them").health
-    };
+    let rights = async |client: &LockClient| finding(client, "rights").await.health;
     assert_eq!(rights(&able).await, Health::Good);
     // Rights on the keys of claims alone are not enough: a withdrawal leaves a mark, and tokens have a floor.
     server.ctl(&["user", "add", &format!("partly:{SECRET}")]);
@@ -95,8 +91,7 @@ async fn by_several_members_with_one_dead() {
     let options = EtcdOptions::new("etcd://127.0.0.1:1/").endpoint(server.addr().to_string());
     let client = LockClient::new(options.connect().await.expect("a connection"));
     works(&client).await;
-    let findings = client.admin().doctor().await.expect("an answer");
-    let reach = findings.iter().find(|finding| finding.check == "reach").expect("it looks");
+    let reach = finding(&client, "reach").await;
     assert_eq!(reach.health, Health::Risk, "{reach}");
     let text = refusal(&format!("etcd://root:{secret}@127.0.0.1:1,127.0.0.1:2/")).await;
     assert!(text.contains("cannot be reached"), "{text}");

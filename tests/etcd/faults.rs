@@ -12,8 +12,9 @@ use tokio::time::{sleep, timeout};
 use crate::members::member_in_use;
 use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, one_member, url_at};
 use crate::support::{
-    LIMIT, MINUTE, REQUEST_TIMEOUT, SLACK, client, client_through, every_call_fails_in_time,
-    fresh_name, held, impatient, patient, queued, released, renewed, served, served_within, turn,
+    LIMIT, MINUTE, REQUEST_TIMEOUT, SLACK, acquiring, client, client_through,
+    every_call_fails_in_time, fresh_name, held, holder_of, impatient, patient, queued, released,
+    renewed, served, served_within, turn,
 };
 
 lock_testkit::test_faults!(EtcdFaults);
@@ -149,8 +150,7 @@ async fn c27_a_waiter_that_leaves_lets_nobody_in() {
     let (waiter, name) = (client(&server.url()).await, fresh_name());
     let guard = held(&holder, &name).await;
     let leaving = queued(&leaver, &holder, patient(&name), &name).await;
-    let request = patient(&name);
-    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
+    let waiting = acquiring(&waiter, patient(&name));
     eventually("both queue", LIMIT, async || claims(server, &name).len() == 3).await;
     leaving.abort();
     eventually("one has left", LIMIT, async || claims(server, &name).len() == 2).await;
@@ -178,9 +178,7 @@ async fn a_waiter_whose_lease_ended_does_not_hold() {
     let token = guard.token();
     released(guard).await;
     let next = served(waiting).await;
-    let seen =
-        holder.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
-    assert_eq!(seen.token, Some(next.token()));
+    assert_eq!(holder_of(&holder, &name).await.token, Some(next.token()));
     assert!(next.token() > token && next.is_held());
     released(next).await;
 }

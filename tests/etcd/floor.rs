@@ -14,8 +14,8 @@ use tokio::time::sleep;
 
 use crate::servers::gauge;
 use crate::support::{
-    a_turn_costs_the_same_whoever_had_the_one_before, client, held, patient, queued, released,
-    served, shown,
+    a_turn_costs_the_same_whoever_had_the_one_before, client, finding, held, patient, queued,
+    released, served, shown,
 };
 
 const FLOOR: &str = "leasehold/floor";
@@ -138,11 +138,7 @@ async fn c22_clients_that_come_at_once_agree_on_a_floor() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_doctor_says_when_the_floor_is_to_be_raised() {
     let server = EtcdServer::start().await;
-    let health = async || {
-        let findings = client(&server.url()).await.admin().doctor().await.expect("an answer");
-        let tokens = findings.into_iter().find(|finding| finding.check == "tokens");
-        tokens.expect("it looks at them").health
-    };
+    let health = async || finding(&client(&server.url()).await, "tokens").await.health;
     let lock = leasehold::etcd::EtcdBackend::connect(&server.url()).await.expect("a connection");
     let guard = held(&client(&server.url()).await, "a").await;
     lock.fence("stock").advance(guard.token()).await.expect("the newest");

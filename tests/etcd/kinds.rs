@@ -13,8 +13,8 @@ use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 
 use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member};
 use crate::support::{
-    LIMIT, SLACK, client, client_through, fresh_name, held, patient, queued, released, served,
-    until_waiting,
+    LIMIT, SLACK, acquiring, client, client_through, fresh_name, held, holder_of, patient, queued,
+    released, served, until_waiting,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -146,11 +146,9 @@ async fn c27_a_live_waiter_behind_a_dead_one_keeps_its_place() {
     let permit = || patient(&name).permits(1, 2);
     let (stays, goes) = (acquired(&holder, permit()).await, acquired(&holder, permit()).await);
     let dead = queued(&dies, &holder, permit(), &name).await;
-    let waits =
-        |client: LockClient, request| tokio::spawn(async move { client.acquire(request).await });
-    let writes = waits(writer, patient(&name));
+    let writes = acquiring(&writer, patient(&name));
     until_waiting(&holder, &name, 2).await;
-    let next = waits(last, permit());
+    let next = acquiring(&last, permit());
     until_waiting(&holder, &name, 3).await;
     let places = claims(server, &name);
     proxy.set(Mode::BlackHole);
@@ -202,14 +200,10 @@ async fn c37_a_foreign_claim_that_waits_is_not_passed() {
         server.ctl(&["put", &old, "a label"]);
         let tried = client.try_acquire(request()).await.expect("an answer");
         assert!(tried.is_none(), "who fits waits behind somebody else");
-        let waiting = tokio::spawn({
-            let (client, request) = (client.clone(), request());
-            async move { client.acquire(request).await }
-        });
+        let waiting = acquiring(&client, request());
         until_waiting(&client, &name, 2).await;
         released(first).await;
-        let holder = client.admin().inspect(&name).await.expect("an answer").holder().cloned();
-        assert_eq!(holder, Some(Holder::foreign(None)), "it is its turn");
+        assert_eq!(holder_of(&client, &name).await, Holder::foreign(None), "it is its turn");
         server.ctl(&["del", &old]);
         released(served(waiting).await).await;
     }
@@ -223,10 +217,7 @@ async fn c33_another_number_that_comes_to_hold_is_waited_for() {
     let first = held(&clients[0], &name).await;
     let of = |count: u16| patient(&name).permits(1, count);
     let three = queued(&clients[1], &clients[0], of(3), &name).await;
-    let two = tokio::spawn({
-        let (client, request) = (clients[2].clone(), of(2));
-        async move { client.acquire(request).await }
-    });
+    let two = acquiring(&clients[2], of(2));
     until_waiting(&clients[0], &name, 2).await;
     released(first).await;
     let three = served(three).await;
@@ -247,11 +238,7 @@ async fn c34_permits_come_in_past_a_waiter_that_died() {
     let first = held(&clients[0], &name).await;
     let request = || patient(&name).permits(1, 3);
     let dead = queued(&dies, &clients[0], request(), &name).await;
-    let waiting = clients[1..].iter().map(|client| {
-        let (client, request) = (client.clone(), request());
-        tokio::spawn(async move { client.acquire(request).await })
-    });
-    let waiting: Vec<_> = waiting.collect();
+    let waiting: Vec<_> = clients[1..].iter().map(|client| acquiring(client, request())).collect();
     until_waiting(&clients[0], &name, 3).await;
     proxy.set(Mode::BlackHole);
     let released_at = Instant::now();

@@ -13,8 +13,8 @@ use tokio::time::sleep;
 use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::backend;
 use crate::support::{
-    LIMIT, SLACK, a_dead_waiter_keeps_tries_out_for_its_bound, client, client_of, client_through,
-    fresh_name, held, patient, queued, released, served,
+    LIMIT, SLACK, a_dead_waiter_keeps_tries_out_for_its_bound, acquiring, client, client_of,
+    client_through, fresh_name, held, patient, queued, released, served,
 };
 
 /// A waiter's place ends if its client looks no more, although the session goes on.
@@ -58,13 +58,10 @@ async fn a_place_is_found_again(request: fn(&str) -> LockRequest) {
     let tell = found.clone();
     let request = request(&name).wait(Wait::Forever);
     let request = request.on_wait(move |seen| tell.lock().expect("no panic").push(seen.position));
-    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
+    let waiting = acquiring(&waiter, request);
     eventually("it has a place", LIMIT, async || claims(server, &name).len() == 2).await;
     let lock = leasehold::backend(&server.url()).await.expect("a connection");
-    let behind = (0..20).map(|_| {
-        let (client, request) = (client_of(lock.clone()), patient(&name));
-        tokio::spawn(async move { client.acquire(request).await })
-    });
+    let behind = (0..20).map(|_| acquiring(&client_of(lock.clone()), patient(&name)));
     let behind: Vec<_> = behind.collect();
     eventually("many wait", LIMIT, async || claims(server, &name).len() == 22).await;
     proxy.cut();
@@ -248,7 +245,7 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     let next = client(&server.url()).await;
     let guard = held(&holder, "a").await;
     let silent = queued(&silent, &holder, patient("a"), "a").await;
-    let waiting = tokio::spawn(async move { next.acquire(patient("a")).await });
+    let waiting = acquiring(&next, patient("a"));
     // The holder watches its own key, the first waiter two keys, the second one three.
     let watches = async || gauge(&server, "etcd_debugging_mvcc_watcher_total").await == 6;
     eventually("they watch", LIMIT, watches).await;
@@ -295,8 +292,7 @@ async fn c48_an_endless_wait_outlives_a_slow_server_that_answers() {
     let holder = client(&server.url()).await;
     let guard = held(&holder, "a").await;
     proxy.set_existing(Mode::Delay(Duration::from_millis(600)));
-    let request = patient("a").wait(Wait::Forever);
-    let waiting = tokio::spawn(async move { slow.acquire(request).await });
+    let waiting = acquiring(&slow, patient("a").wait(Wait::Forever));
     eventually("it has a place", LIMIT, async || claims(&server, "a").len() == 2).await;
     // Longer than an endless wait bears a server without an answer.
     sleep(Duration::from_secs(12)).await;

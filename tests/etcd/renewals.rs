@@ -14,7 +14,9 @@ use tokio::time::sleep;
 use crate::faults::lease_of;
 use crate::servers::{SHORTEST_TTL, claims, gauge, one_member, url_at};
 use crate::sessions::{backend, renewal, unrenewed};
-use crate::support::{LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, released, renewed};
+use crate::support::{
+    LIMIT, MINUTE, SLACK, acquiring, client, fresh_name, held, patient, released, renewed,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -55,7 +57,7 @@ async fn c12_a_client_that_waits_sends_few_requests() {
     let mut waiting = Vec::new();
     for _ in 0..WAITERS {
         let waiter = client(&server.url()).await;
-        waiting.push(tokio::spawn(async move { waiter.acquire(patient("a")).await }));
+        waiting.push(acquiring(&waiter, patient("a")));
     }
     let all = WAITERS as usize + 1;
     eventually("all wait", LIMIT, async || claims(&server, "a").len() == all).await;
@@ -81,11 +83,7 @@ async fn holds_and_waits(
     for number in 0..count {
         guards.push(holder.acquire(request(number)).await.expect("a free lock"));
     }
-    let wait = |number| {
-        let (waiter, request) = (waiter.clone(), request(number));
-        tokio::spawn(async move { waiter.acquire(request).await })
-    };
-    let waiting = (0..count).map(wait).collect();
+    let waiting = (0..count).map(|number| acquiring(&waiter, request(number))).collect();
     let keys = ["get", "--prefix", "leasehold/locks/", "--keys-only"];
     let claims = || server.ctl(&keys).lines().filter(|line| !line.is_empty()).count();
     eventually("all wait", LIMIT, async || claims() == 2 * count).await;

@@ -7,7 +7,7 @@ use lock_testkit::{PgBouncer, PostgresServer};
 use sqlx::{Connection, Executor, PgConnection};
 
 use crate::support::{
-    client, fresh_name, held, patient, queued, refusal, released, served, shown, turn,
+    client, finding, fresh_name, held, patient, queued, refusal, released, served, shown, turn,
 };
 
 const SAFE: [&str; 2] = ["fsync=on", "full_page_writes=on"];
@@ -32,8 +32,7 @@ async fn c31_what_endangers_locks_is_named() {
 
     let client = client(&server.url()).await;
     server.psql("DROP FUNCTION leasehold.locks_v1_withdraw");
-    let findings = client.admin().doctor().await.expect("an answer");
-    let schema = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
+    let schema = finding(&client, "schema").await;
     assert!(schema.to_string().contains("leasehold schema postgres"), "{schema}");
 }
 
@@ -50,9 +49,8 @@ async fn c31_a_standby_is_named() {
 
 /// Returns the doctor's finding of one check.
 async fn seen(url: &str, check: &str) -> (Health, String) {
-    let findings = client(url).await.admin().doctor().await.expect("an answer");
-    let finding = findings.into_iter().find(|finding| finding.check == check).expect("looked at");
-    (finding.health, finding.to_string())
+    let seen = finding(&client(url).await, check).await;
+    (seen.health, seen.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -149,10 +147,7 @@ async fn c31_a_pool_without_a_session_to_listen_is_named() {
     let mut other = PgConnection::connect(&pooler.url()).await.expect("a connection");
     other.execute("SELECT 1").await.expect("a session");
     let client = client(&pooler.url()).await;
-    let listening = async || {
-        let findings = client.admin().doctor().await.expect("an answer");
-        findings.into_iter().find(|finding| finding.check == "listening").expect("looked at")
-    };
+    let listening = async || finding(&client, "listening").await;
     let seen = listening().await;
     assert_eq!(seen.health, Health::Good, "{seen}");
     let mut more = PgConnection::connect(&pooler.url()).await.expect("a connection");
@@ -172,8 +167,7 @@ async fn c31_a_pool_of_one_session_is_named() {
             PgBouncer::start_with(&server, &[&*format!("default_pool_size = {size}")]).await;
         // As the command does it, with the default bound of a call.
         let locks = leasehold::connect(&pooler.url()).await.expect("a connection");
-        let findings = locks.admin().doctor().await.expect("an answer");
-        let seen = findings.iter().find(|finding| finding.check == "pooler").expect("looked at");
+        let seen = finding(&locks, "pooler").await;
         assert_eq!(seen.to_string().contains("no second session"), is_named, "{seen}");
     }
 }
@@ -205,8 +199,7 @@ async fn c31_a_check_of_the_places_that_takes_long_is_left_open() {
         "CREATE OR REPLACE FUNCTION leasehold.locks_v1_places_are_behind() RETURNS boolean \
          LANGUAGE sql STABLE SECURITY DEFINER AS $$ SELECT pg_sleep(5)::text = 'x' $$",
     );
-    let findings = locks.admin().doctor().await.expect("an answer");
-    let seen = findings.iter().find(|finding| finding.check == "queue").expect("looked at");
+    let seen = finding(&locks, "queue").await;
     assert_eq!(seen.health, Health::Unknown, "{seen}");
 }
 

@@ -10,9 +10,9 @@ use tokio::net::TcpListener;
 
 use crate::server::{PostgresFaults, shared};
 use crate::support::{
-    LIMIT, REQUEST_TIMEOUT, SLACK, a_silent_waiter_keeps_its_place, client, client_through,
-    fails_in_time, fresh_name, held, impatient, patient, queued, released, served, served_within,
-    shown, turn, until_waiting,
+    LIMIT, REQUEST_TIMEOUT, SLACK, a_silent_waiter_keeps_its_place, acquiring, client,
+    client_through, fails_in_time, fresh_name, held, impatient, patient, queued, released, served,
+    served_within, shown, turn, until_waiting,
 };
 
 lock_testkit::test_faults!(PostgresFaults);
@@ -133,10 +133,7 @@ async fn served_behind_one_that_is_gone() -> Duration {
     let (url, request) = (server.url(), patient(&name));
     runtime.spawn(async move { client(&url).await.acquire(request).await.map(LockGuard::detach) });
     until_waiting(&holder, &name, 1).await;
-    let waiting = tokio::spawn({
-        let request = patient(&name);
-        async move { next.acquire(request).await }
-    });
+    let waiting = acquiring(&next, patient(&name));
     until_waiting(&holder, &name, 2).await;
     runtime.shutdown_background();
     let session = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND \

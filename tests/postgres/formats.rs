@@ -6,7 +6,7 @@ use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use lock_testkit::PostgresServer;
 
 use crate::rights::script;
-use crate::support::{MINUTE, client, fresh_name, held, refusal, released, turn, works};
+use crate::support::{MINUTE, client, finding, fresh_name, held, refusal, released, turn, works};
 
 /// Marks a schema as one of another format.
 fn mark(server: &PostgresServer, format: &str) {
@@ -89,8 +89,7 @@ async fn p2_a_routine_that_is_missing_or_was_changed_is_named() {
         ),
     ] {
         server.psql(change);
-        let findings = client.admin().doctor().await.expect("an answer");
-        let seen = findings.iter().find(|finding| finding.check == "schema").expect("looked at");
+        let seen = finding(&client, "schema").await;
         assert_eq!(seen.health, Health::Risk, "{change}: {seen}");
         for text in [seen.to_string(), refusal(&server.url()).await] {
             let is_named = text.contains(&format!("makes it: {routine}"));

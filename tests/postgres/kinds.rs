@@ -8,14 +8,14 @@ use leasehold::core::{LockAdmin, OwnerId, Whom};
 use leasehold::postgres::PostgresBackend;
 use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest};
 use lock_testkit::LeaseExt;
-use lock_testkit::faults::Waiting;
 use lock_testkit::{PostgresServer, eventually};
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
 use tokio::time::{Instant, timeout};
 
 use crate::server::{number, shared};
 use crate::support::{
-    LIMIT, MINUTE, SLACK, client, fresh_name, held, patient, released, served, turn, until_waiting,
+    LIMIT, MINUTE, SLACK, acquiring, client, fresh_name, held, patient, released, served, turn,
+    until_waiting,
 };
 use crate::transactions::until_blocked;
 
@@ -29,11 +29,6 @@ async fn connection(server: &PostgresServer) -> PgConnection {
 
 async fn takes(client: &LockClient, request: LockRequest) -> LockGuard {
     client.acquire(request).await.expect("it fits")
-}
-
-fn acquire(client: &LockClient, request: LockRequest) -> Waiting {
-    let client = client.clone();
-    tokio::spawn(async move { client.acquire(request).await })
 }
 
 /// C33: an exclusive hold does not read the table of the other kinds: it works while that table is locked.
@@ -54,7 +49,7 @@ async fn c33_an_exclusive_hold_does_not_look_at_others() {
         let request = patient(&name).on_wait(move |_| {
             let _ = told.send(());
         });
-        let waiting = acquire(&second, request);
+        let waiting = acquiring(&second, request);
         eventually("it is told to wait", LIMIT, async || heard.try_recv().is_ok()).await;
         released(guard).await;
         released(served(waiting).await).await;
@@ -76,7 +71,7 @@ async fn c36_those_who_are_let_in_together_have_slots_of_their_own() {
     let mut waiting = Vec::new();
     for taken in [2, 1, 1] {
         let client = client(&server.url()).await;
-        waiting.push(acquire(&client, patient(&name).permits(taken, 4)));
+        waiting.push(acquiring(&client, patient(&name).permits(taken, 4)));
         until_waiting(&holder, &name, waiting.len()).await;
     }
     released(guard).await;
@@ -110,9 +105,9 @@ async fn c38_a_dead_holders_permit_goes_to_who_waits_for_it() {
     let (died_at, slots) = (Instant::now(), dead.slots());
     // No client renews it.
     let _dead = dead.detach().expect("held");
-    let next = acquire(&next, patient(&name).permits(1, 2));
+    let next = acquiring(&next, patient(&name).permits(1, 2));
     until_waiting(&first, &name, 1).await;
-    let last = acquire(&last, patient(&name));
+    let last = acquiring(&last, patient(&name));
     let guard = served(next).await;
     assert_eq!(guard.slots(), slots);
     let took = died_at.elapsed();
@@ -130,9 +125,9 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
     let (first, name) = (client(&server.url()).await, fresh_name());
     let reader = takes(&first, patient(&name).shared()).await;
     let lock = backend(server).await;
-    let writer = acquire(&LockClient::new(lock), patient(&name));
+    let writer = acquiring(&LockClient::new(lock), patient(&name));
     until_waiting(&first, &name, 1).await;
-    let next = acquire(&client(&server.url()).await, patient(&name).shared());
+    let next = acquiring(&client(&server.url()).await, patient(&name).shared());
     until_waiting(&first, &name, 2).await;
     writer.abort();
     released(served(next).await).await;
@@ -146,7 +141,7 @@ async fn c38_who_waits_is_let_in_when_all_are_evicted() {
     let (client, name) = (client(&server.url()).await, fresh_name());
     let permits = |taken| patient(&name).permits(taken, 3);
     let _evicted = [takes(&client, permits(1)).await, takes(&client, permits(1)).await];
-    let waiting = acquire(&client, permits(2));
+    let waiting = acquiring(&client, permits(2));
     until_waiting(&client, &name, 1).await;
     assert_eq!(client.admin().evict(&name).await.expect("an answer").len(), 2);
     assert_eq!(served(waiting).await.slots(), [0, 1]);

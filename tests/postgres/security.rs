@@ -11,7 +11,9 @@ use leasehold::postgres::{PostgresBackend, PostgresOptions};
 use leasehold::{DistributedLock, LockClient};
 use lock_testkit::{PgBouncer, PostgresServer};
 
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served, turn};
+use crate::support::{
+    MINUTE, acquiring, client, fresh_name, held, patient, queued, released, served, turn,
+};
 
 /// Grants a user the documented rights.
 pub(crate) fn let_in(server: &PostgresServer, user: &str) {
@@ -65,10 +67,7 @@ pub(crate) async fn use_all(url: &str) {
     let name = fresh_name();
     let guard = held(&first, &name).await;
     guard.extend(MINUTE).await.expect("still held");
-    let waiting = tokio::spawn({
-        let request = patient(&name);
-        async move { second.acquire(request).await }
-    });
+    let waiting = acquiring(&second, patient(&name));
     tokio::time::sleep(Duration::from_millis(100)).await;
     released(guard).await;
     let next = served(waiting).await;

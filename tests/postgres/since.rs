@@ -2,21 +2,17 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::LockClient;
-use leasehold::admin::Holder;
 use lock_testkit::PostgresServer;
 
 use crate::server::{number, shared};
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    MINUTE, client, fresh_name, held, holder_of, patient, queued, released, served,
+};
 
 /// Returns the server's wall clock.
 fn now(server: &PostgresServer) -> SystemTime {
     let micros = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
     UNIX_EPOCH + Duration::from_micros(number(server, micros))
-}
-
-async fn holder(observer: &LockClient, name: &str) -> Holder {
-    observer.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,12 +23,12 @@ async fn c45_since_is_the_servers_time_of_the_grant() {
     let before = now(server);
     let guard = held(&holding, &name).await;
     let after = now(server);
-    let seen = holder(&observer, &name).await;
+    let seen = holder_of(&observer, &name).await;
     let since = seen.since.expect("the server tells");
     assert!(before <= since && since <= after, "{before:?} {since:?} {after:?}");
     // An extension is not a grant.
     guard.extend(MINUTE * 2).await.expect("still held");
-    assert_eq!(holder(&observer, &name).await.since, Some(since));
+    assert_eq!(holder_of(&observer, &name).await.since, Some(since));
     let listed = observer.admin().list(&name, 10).await.expect("a listing");
     assert_eq!(listed[0].holder().and_then(|holder| holder.since), Some(since));
     let evicted =
@@ -50,7 +46,7 @@ async fn c45_a_lock_that_was_handed_over_is_held_since_then() {
     let before = now(server);
     released(guard).await;
     let next = served(waiting).await;
-    let since = holder(&first, &name).await.since.expect("the server tells");
+    let since = holder_of(&first, &name).await.since.expect("the server tells");
     assert!(before <= since && since <= now(server), "{since:?}");
     released(next).await;
 }
@@ -64,7 +60,7 @@ async fn c45_a_token_ahead_of_the_clock_tells_no_time() {
     let ahead = "(extract(epoch FROM clock_timestamp() + interval '1 hour') * 1000000)::bigint";
     server.psql(&format!("INSERT INTO leasehold.locks_grants VALUES ('{name}', {ahead})"));
     let guard = held(&client, &name).await;
-    let seen = holder(&client, &name).await;
+    let seen = holder_of(&client, &name).await;
     assert_eq!((seen.token, seen.since), (Some(guard.token()), None));
     released(guard).await;
 }

@@ -5,7 +5,7 @@ use lock_testkit::{PostgresServer, eventually};
 
 use crate::server::{number, sessions};
 use crate::support::{
-    LIMIT, client, fresh_name, held, patient, refused_for_sure, released, served,
+    LIMIT, acquiring, client, fresh_name, held, patient, refused_for_sure, released, served,
 };
 
 /// Starts a server and its standby, which knows that `name` is held.
@@ -25,8 +25,7 @@ async fn c28_a_waiter_on_a_standby_lives_until_the_failover() {
     let name = fresh_name();
     let (mut server, standby) = pair(&name).await;
     let waiter = client(&standby.url()).await;
-    let request = patient(&name);
-    let waiting = tokio::spawn(async move { waiter.acquire(request).await });
+    let waiting = acquiring(&waiter, patient(&name));
     eventually("it is refused", LIMIT, async || {
         standby.log().contains("in a read-only transaction")
     })

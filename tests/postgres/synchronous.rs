@@ -15,7 +15,9 @@ use lock_testkit::{PgBouncer, PostgresServer, eventually};
 use sqlx::{Connection, Executor, PgConnection};
 use tokio::time::{sleep, timeout};
 
-use crate::support::{LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    LIMIT, MINUTE, acquiring, client, fresh_name, held, patient, queued, released, served,
+};
 
 /// Longer than the longest request on the server, plus a poll.
 const LONG_ENOUGH: Duration = Duration::from_secs(4);
@@ -171,8 +173,7 @@ async fn p1_tokens_grow_though_a_failover_forgets_a_grant_whose_commit_was_cance
     standby.psql("SELECT pg_reload_conf()");
     let receivers = "SELECT count(*) FROM pg_stat_wal_receiver";
     eventually("it follows no more", LIMIT, async || standby.psql(receivers) == "0").await;
-    let request = patient(&name);
-    let asking = tokio::spawn(async move { first.acquire(request).await });
+    let asking = acquiring(&first, patient(&name));
     eventually("its commit is cancelled", LIMIT, async || server.psql(CANCEL) != "0").await;
     let before = served(asking).await;
     server.kill();

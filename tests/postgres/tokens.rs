@@ -13,8 +13,8 @@ use lock_testkit::PostgresServer;
 
 use crate::server::shared;
 use crate::support::{
-    MINUTE, busy_is_told_after_the_newest_grant, client, fresh_name, held, patient, queued,
-    released, served, steps_of_the_servers_clock, turn,
+    MINUTE, busy_is_told_after_the_newest_grant, client, fresh_name, held, holder_of, patient,
+    queued, released, served, steps_of_the_servers_clock, turn,
 };
 
 /// With data on disk, a crash loses neither a lock nor its token.
@@ -27,9 +27,7 @@ async fn c22_a_lock_and_its_token_survive_a_crash() {
     let guard = client.acquire(patient(&name)).await.expect("a free lock");
     server.kill();
     server.restart().await;
-    let holder =
-        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
-    assert_eq!(holder.token, Some(guard.token()));
+    assert_eq!(holder_of(&client, &name).await.token, Some(guard.token()));
     guard.extend(MINUTE).await.expect("still held");
     assert!(turn(&client, &other).await > first);
 }

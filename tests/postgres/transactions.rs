@@ -17,7 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::server::number;
 use crate::support::{
-    LIMIT, client, fresh_name, patient, queued, released, served, turn, until_free,
+    LIMIT, acquiring, client, fresh_name, patient, queued, released, served, turn, until_free,
 };
 
 async fn connection(server: &PostgresServer) -> PgConnection {
@@ -45,8 +45,7 @@ async fn a_default_lock_timeout_changes_nothing() {
         let mut busy = stranger.begin().await.expect("begun");
         let lock = format!("SELECT 1 FROM leasehold.locks WHERE name = '{name}' FOR UPDATE");
         busy.execute(AssertSqlSafe(lock)).await.expect("locked");
-        let (client, request) = (client.clone(), patient(&name));
-        let acquiring = tokio::spawn(async move { client.acquire(request).await });
+        let acquiring = acquiring(&client, patient(&name));
         until_blocked(&server, 1).await;
         sleep(Duration::from_millis(200)).await;
         busy.rollback().await.expect("rolled back");

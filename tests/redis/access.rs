@@ -10,8 +10,8 @@ use lock_testkit::RedisServer;
 use tokio::time::timeout;
 
 use crate::support::{
-    LIMIT, MINUTE, SECRET, client, fresh_name, patient, prefixes_keep_name_spaces_apart, refusal,
-    shown, works,
+    LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient, prefixes_keep_name_spaces_apart,
+    refusal, shown, works,
 };
 
 /// Rights that an ACL user needs.
@@ -156,10 +156,7 @@ async fn c49_rights_on_the_keys_of_a_prefix_are_enough_for_it() {
     works(&shop).await;
     let _held = shop.acquire("a").await.expect("a free lock");
     assert_eq!(shop.admin().list("", 10).await.expect("an answer").len(), 1);
-    let health = async |client: &LockClient| {
-        let findings = client.admin().doctor().await.expect("an answer");
-        findings.into_iter().find(|finding| finding.check == "rights").expect("it looks").health
-    };
+    let health = async |client: &LockClient| finding(client, "rights").await.health;
     assert_eq!(health(&shop).await, Health::Good);
     assert_eq!(health(&client(&url).await).await, Health::Risk, "without the prefix it has none");
 }

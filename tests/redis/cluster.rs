@@ -6,7 +6,7 @@ use leasehold::LockRequest;
 use leasehold::admin::Health;
 use lock_testkit::{RedisServer, eventually};
 
-use crate::support::{LIMIT, client, fresh_name, released, renewed};
+use crate::support::{LIMIT, client, finding, fresh_name, released, renewed};
 
 async fn server() -> RedisServer {
     let server = RedisServer::start_with(&["--cluster-enabled", "yes"]).await;
@@ -41,8 +41,7 @@ async fn c12_holds_in_several_slots_are_renewed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_a_cluster_is_named() {
     let server = server().await;
-    let findings = client(&server.url()).await.admin().doctor().await.expect("an answer");
-    let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
+    let role = finding(&client(&server.url()).await, "role").await;
     assert_eq!(role.health, Health::Risk);
     assert!(role.to_string().contains("cluster"), "{role}");
 }

@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use crate::access::RIGHTS;
 use crate::losses::no_snapshot_succeeds;
 use crate::rights::user_without;
-use crate::support::{LIMIT, client};
+use crate::support::{LIMIT, client, finding};
 
 const SAFE: [&str; 2] = ["--appendonly", "yes"];
 
@@ -44,8 +44,7 @@ async fn c31_what_watches_learn_is_told() {
     let user = ["ACL", "SETUSER", "able", "on", "nopass", "resetchannels"];
     server.cli(&user.into_iter().chain(rights).collect::<Vec<_>>());
     let seen = async |url: &str| {
-        let watching = findings(url).await.into_iter().find(|one| one.check == "watching");
-        let watching = watching.expect("it looks");
+        let watching = finding(&client(url).await, "watching").await;
         assert_eq!(watching.health, Health::Good);
         watching.seen
     };
@@ -108,8 +107,7 @@ async fn c31_the_clocks_of_replicas_are_read() {
             primary.cli(&["INFO", "replication"]).text().contains(&slave)
         })
         .await;
-        let findings = findings(&primary.url()).await;
-        findings.into_iter().find(|finding| finding.check == "clock").expect("it looks")
+        finding(&client(&primary.url()).await, "clock").await
     };
     let port = fast_clock().await;
     let ahead = clock(port).await;
@@ -150,9 +148,8 @@ async fn c31_each_command_that_a_user_may_not_run_is_named() {
     let needed = RIGHTS.iter().filter(|right| right.starts_with('+') && **right != "+ping");
     for missing in needed {
         let url = user_without(&server, missing);
-        let findings = findings(&url).await;
-        let rights = findings.iter().find(|finding| finding.check == "rights").expect("it looks");
-        assert_eq!(rights.health, Health::Risk, "{missing}: {findings:?}");
+        let rights = finding(&client(&url).await, "rights").await;
+        assert_eq!(rights.health, Health::Risk, "{missing}: {rights}");
         assert!(rights.to_string().to_lowercase().contains(&missing[1..]), "{missing}: {rights}");
     }
 }

@@ -7,7 +7,9 @@ use lock_testkit::{Proxy, RedisServer, eventually};
 use tokio::time::timeout;
 
 use crate::redis_server::redis_connections;
-use crate::support::{LIMIT, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    LIMIT, acquiring, client, fresh_name, held, patient, queued, released, served,
+};
 
 /// Starts two servers, of which the second follows the first.
 async fn replicated() -> [RedisServer; 2] {
@@ -58,7 +60,7 @@ async fn s3_a_grant_for_another_that_a_replica_repeats_is_not_believed() {
     let first = queued(&first, &holder, patient(&lock), &lock).await;
     fail_over(&servers, &proxy).await;
     let second = by_name(&proxy).await;
-    let second = tokio::spawn(async move { second.acquire(patient(&lock)).await });
+    let second = acquiring(&second, patient(&lock));
     eventually("the second listens", LIMIT, async || redis_connections(&servers[1], "pubsub") > 0)
         .await;
     released(guard).await;

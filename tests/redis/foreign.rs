@@ -9,7 +9,9 @@ use lock_testkit::{RedisServer, Reply, eventually};
 use tokio::time::timeout;
 
 use crate::kinds::commands;
-use crate::support::{LIMIT, SLACK, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    LIMIT, SLACK, acquiring, client, fresh_name, held, holder_of, patient, queued, released, served,
+};
 
 /// Script with which clients of many libraries release their locks.
 const DELETE_OWN: &str =
@@ -22,16 +24,12 @@ async fn c29_a_foreign_client_keeps_us_out_and_lets_us_in() {
     assert_eq!(server.cli(&["SET", &name, "theirs", "NX", "PX", "5000"]).text(), "OK");
 
     assert!(client.try_acquire(&*name).await.expect("an answer").is_none(), "two holders");
-    let holder =
-        client.admin().inspect(&name).await.expect("an answer").holder().cloned().expect("held");
+    let holder = holder_of(&client, &name).await;
     assert_eq!((holder.owner, holder.token), (None, None));
     assert!(holder.ttl_left.expect("a TTL") <= Duration::from_secs(5));
 
     // The foreign holder releases without a message to us, so a waiter looks at the server itself.
-    let waiting = tokio::spawn({
-        let (client, request) = (client.clone(), patient(&name));
-        async move { client.acquire(request).await }
-    });
+    let waiting = acquiring(&client, patient(&name));
     let deleted = server.cli(&["EVAL", DELETE_OWN, "1", &name, "theirs"]);
     assert_eq!(deleted, Reply::Integer(1));
     let released = Instant::now();
@@ -205,10 +203,7 @@ async fn c29_the_first_waiter_behind_a_foreign_client_looks_often() {
     let clients = [client(&server.url()).await, client(&server.url()).await];
     let name = fresh_name();
     server.cli(&["SET", &name, "theirs", "NX", "PX", "60000"]);
-    let waits = clients.map(|client| {
-        let request = patient(&name);
-        tokio::spawn(async move { client.acquire(request).await })
-    });
+    let waits = clients.map(|client| acquiring(&client, patient(&name)));
     let queue = format!("{{{name}}}:queue");
     eventually("both wait", LIMIT, async || server.cli(&["ZCARD", &queue]) == Reply::Integer(2))
         .await;

@@ -2,23 +2,20 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::admin::Holder;
 use leasehold::core::backend::Attempt;
 use leasehold::redis::RedisBackend;
 use leasehold::{DistributedLock, LockClient, LockRequest};
 use lock_testkit::RedisServer;
 
-use crate::support::{MINUTE, client, fresh_name, held, patient, queued, released, served};
+use crate::support::{
+    MINUTE, client, fresh_name, held, holder_of, patient, queued, released, served,
+};
 
 /// Returns the server's time, in whole milliseconds as in a lock's value.
 fn server_time(server: &RedisServer) -> SystemTime {
     let time = server.cli(&["TIME"]);
     let part = |index: usize| time.array()[index].text().parse::<u64>().expect("a number");
     UNIX_EPOCH + Duration::from_millis(part(0) * 1000 + part(1) / 1000)
-}
-
-async fn holder(client: &LockClient, name: &str) -> Holder {
-    client.admin().inspect(name).await.expect("an answer").holder().cloned().expect("it is held")
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -28,11 +25,11 @@ async fn c45_a_holder_tells_since_when_it_holds() {
     let before = server_time(&server);
     let guard = client.acquire(patient(&name).label("a:label")).await.expect("a free lock");
     let granted = before..=server_time(&server);
-    let since = holder(&client, &name).await.since.expect("it is told");
+    let since = holder_of(&client, &name).await.since.expect("it is told");
     assert!(granted.contains(&since), "{since:?} is not in {granted:?}");
 
     guard.extend(MINUTE * 2).await.expect("it is held");
-    let extended = holder(&client, &name).await;
+    let extended = holder_of(&client, &name).await;
     assert_eq!((extended.since, extended.label.as_str()), (Some(since), "a:label"));
     let listed = client.admin().list(&name, 1).await.expect("an answer").pop().expect("it is held");
     assert_eq!(listed.holder().and_then(|holder| holder.since), Some(since));
@@ -51,7 +48,7 @@ async fn c45_a_repeat_keeps_the_time_of_the_grant() {
     for _ in 0..2 {
         let attempt = lock.acquire(&claim, None).await.expect("an answer");
         assert!(matches!(attempt, Attempt::Granted(_)), "{attempt:?}");
-        let since = holder(&client, &name).await.since.expect("it is told");
+        let since = holder_of(&client, &name).await.since.expect("it is told");
         while server_time(&server) == since {}
         seen.push(since);
     }
@@ -69,7 +66,7 @@ async fn c45_a_hand_over_has_a_time_of_its_own() {
     released(guard).await;
     let guard = served(waiting).await;
     let handed_over = before..=server_time(&server);
-    let since = holder(&first, &name).await.since.expect("it is told");
+    let since = holder_of(&first, &name).await.since.expect("it is told");
     assert!(handed_over.contains(&since), "{since:?} is not in {handed_over:?}");
     released(guard).await;
 }

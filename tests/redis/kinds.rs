@@ -5,7 +5,7 @@ use leasehold::{LockClient, LockGuard, LockRequest};
 use lock_testkit::{RedisServer, Reply, eventually};
 
 use crate::support::{
-    LIMIT, MINUTE, client, fresh_name, held, patient, queued, released, served, turn,
+    LIMIT, MINUTE, acquiring, client, fresh_name, held, patient, queued, released, served, turn,
 };
 
 type Asked = fn(LockRequest) -> LockRequest;
@@ -98,10 +98,7 @@ async fn c34_a_writer_that_gives_up_lets_readers_in() {
     let name = fresh_name();
     let first = reads.acquire(patient(&name).shared()).await.expect("a free lock");
     let writer = queued(&writes, &reads, patient(&name), &name).await;
-    let reader = tokio::spawn({
-        let (waits, request) = (waits.clone(), patient(&name).shared());
-        async move { waits.acquire(request).await }
-    });
+    let reader = acquiring(&waits, patient(&name).shared());
     let state = async || reads.admin().inspect(&name).await.expect("an answer");
     eventually("both wait", LIMIT, async || state().await.waiters == Some(2)).await;
     writer.abort();

@@ -12,8 +12,8 @@ use lock_testkit::{RedisSentinels, RedisServer, eventually};
 use crate::queue::claim;
 use crate::rights::user_without;
 use crate::support::{
-    LIMIT, MINUTE, SECRET, client, fresh_name, held, patient, queued, refusal, released, served,
-    shown, works,
+    LIMIT, MINUTE, SECRET, client, finding, fresh_name, held, patient, queued, refusal, released,
+    served, shown, works,
 };
 
 /// Nothing is replaced while a test runs.
@@ -27,9 +27,7 @@ async fn why_not(client: &LockClient) -> String {
 
 /// Returns the doctor's text on the check that is not good.
 async fn risk(client: &LockClient, check: &str) -> String {
-    let findings = client.admin().doctor().await.expect("an answer");
-    let found = findings.iter().find(|finding| finding.check == check);
-    let found = found.unwrap_or_else(|| panic!("{check}: {findings:?}"));
+    let found = finding(client, check).await;
     assert_eq!(found.health, Health::Risk, "{found}");
     found.to_string()
 }

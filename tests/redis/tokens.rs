@@ -11,8 +11,8 @@ use lock_testkit::LeaseExt;
 use lock_testkit::{RedisServer, Reply, eventually};
 
 use crate::support::{
-    LIMIT, client, fresh_name, held, patient, queued, released, served, steps_of_the_servers_clock,
-    turn,
+    LIMIT, client, finding, fresh_name, held, patient, queued, released, served,
+    steps_of_the_servers_clock, turn,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -222,9 +222,8 @@ async fn c31_an_address_that_may_fail_over_is_named() {
     let client = client(&server.url()).await;
     for (number, health) in [("0", Health::Risk), ("1", Health::Good)] {
         server.cli(&["CONFIG", "SET", "min-replicas-to-write", number]);
-        let findings = client.admin().doctor().await.expect("an answer");
-        let finding = findings.iter().find(|finding| finding.check == "replicas").expect("a look");
-        assert_eq!(finding.health, health, "{finding}");
+        let replicas = finding(&client, "replicas").await;
+        assert_eq!(replicas.health, health, "{replicas}");
     }
 }
 

@@ -10,8 +10,8 @@ use tokio::time::sleep;
 use crate::resources::calls;
 use crate::server::RedisFaults;
 use crate::support::{
-    LIMIT, MINUTE, Waiting, client, client_through, fresh_name, held, patient, released, turn,
-    until_free,
+    LIMIT, MINUTE, Waiting, acquiring, client, client_through, fresh_name, held, patient, released,
+    turn, until_free,
 };
 
 /// Returns the number of keys that match `pattern`.
@@ -38,8 +38,7 @@ fn requests_run(server: &RedisServer) -> u64 {
 }
 
 fn waiting(client: &LockClient, name: &str) -> Waiting {
-    let (client, request) = (client.clone(), patient(name));
-    tokio::spawn(async move { client.acquire(request).await })
+    acquiring(client, patient(name))
 }
 
 /// R4: cancelled waits leave no place in a queue, and only marks that expire.

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use crate::set::Set;
-use crate::support::{LIMIT, fresh_name, patient, released, renewed};
+use crate::support::{LIMIT, finding, fresh_name, patient, released, renewed};
 
 /// Asks for a held lock again and again, as a candidate of an election does.
 fn candidate(client: LockClient, name: &str, asked: Arc<AtomicU64>) -> JoinHandle<()> {
@@ -88,10 +88,7 @@ async fn c31_the_doctor_says_which_holds_stand_on_fewer_than_all() {
     let (set, name) = (Set::of(3).await, fresh_name());
     let (client, backend) = (set.client().await, set.backend().await);
     let lease = backend.acquire_lease(&patient(&name)).await.expect("a free lock");
-    let holds = async || {
-        let findings = client.admin().doctor().await.expect("an answer");
-        findings.into_iter().find(|finding| finding.check == "holds").expect("it looks")
-    };
+    let holds = async || finding(&client, "holds").await;
     eventually("all have it", LIMIT, async || holds().await.health == Health::Good).await;
     set.servers[1].cli(&["DEL", &name]);
     let fewer = holds().await;

@@ -9,7 +9,7 @@ use leasehold::{DistributedLock, Fence, FenceError, LockClient, LockRequest, Ttl
 use lock_testkit::{Mode, Proxy};
 
 use crate::set::Set;
-use crate::support::{MINUTE, fresh_name, held, released, shown};
+use crate::support::{MINUTE, finding, fresh_name, held, released, shown};
 
 /// Three servers, and a client that reaches them by three addresses.
 struct Twins {
@@ -99,8 +99,7 @@ async fn c31_an_address_that_leads_to_another_server_is_named() {
     twins.proxies[0].cut();
     let client = LockClient::new(twins.client.clone());
     client.admin().inspect("a").await.map_err(|error| shown(&error)).expect("two answer");
-    let findings = client.admin().doctor().await.expect("an answer");
-    let quorum = findings.iter().find(|finding| finding.check == "quorum").expect("it counts");
+    let quorum = finding(&client, "quorum").await;
     assert_eq!(quorum.health, Health::Risk, "{quorum}");
     says_so(&quorum.seen);
 }

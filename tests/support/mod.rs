@@ -10,6 +10,7 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
+use leasehold::admin::{Finding, Holder};
 use leasehold::{BackendError, ClientOptions, DistributedLock, LockClient, LockError, Outcome};
 pub(crate) use lock_testkit::faults::*;
 
@@ -60,4 +61,16 @@ pub(crate) fn client_of(lock: Arc<dyn DistributedLock>) -> LockClient {
 pub(crate) async fn impatient(url: &str) -> LockClient {
     let lock = leasehold::backend(url).await.expect("a connection");
     LockClient::with_options(lock, ClientOptions::new().request_timeout(REQUEST_TIMEOUT))
+}
+
+/// Returns the doctor's finding of one check.
+pub(crate) async fn finding(client: &LockClient, check: &str) -> Finding {
+    let findings = client.admin().doctor().await.expect("an answer");
+    findings.into_iter().find(|finding| finding.check == check).expect(check)
+}
+
+/// Returns the holder of a lock.
+pub(crate) async fn holder_of(observer: &LockClient, name: &str) -> Holder {
+    let state = observer.admin().inspect(name).await.expect("an answer");
+    state.holder().cloned().expect("it is held")
 }

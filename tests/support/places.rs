@@ -10,8 +10,8 @@ use lock_testkit::{Mode, Proxy, eventually};
 use tokio::time::sleep;
 
 use super::{
-    LIMIT, SLACK, client, client_at, client_through, fresh_name, held, patient, queued, released,
-    served, until_waiting,
+    LIMIT, SLACK, acquiring, client, client_at, client_through, fresh_name, held, patient, queued,
+    released, served, until_waiting,
 };
 
 /// C27: the first of two waiters is silent until its place does not count, and listens again before its turn. It is
@@ -23,8 +23,7 @@ pub(crate) async fn a_silent_waiter_keeps_its_place<H: Harness>(cut: impl Fn(&H:
     let (name, next) = (fresh_name(), client_at::<H>(server.addr()).await);
     let guard = held(&holder, &name).await;
     let silent = queued(&silent, &holder, patient(&name), &name).await;
-    let request = patient(&name);
-    let next = tokio::spawn(async move { next.acquire(request).await });
+    let next = acquiring(&next, patient(&name));
     until_waiting(&holder, &name, 2).await;
     let until_listening = async |waiters| {
         eventually("they listen", LIMIT, async || H::pushes(server).await == waiters).await;

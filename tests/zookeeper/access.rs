@@ -5,7 +5,7 @@ use leasehold::core::Health;
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::servers::one_member;
-use crate::support::{client, fresh_name, refusal, turn};
+use crate::support::{client, finding, fresh_name, refusal, turn};
 
 /// C32: only its user may read the nodes of a user. The refusal says so, and shows no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,10 +27,7 @@ async fn c31_locks_that_everybody_may_end_are_told() {
     let server = one_member().await;
     let (open, closed) = (fresh_name(), fresh_name());
     let url = |login: &str, root: &str| format!("zookeeper://{login}{}/{root}", server.addr());
-    let health = async |url: String| {
-        let findings = client(&url).await.admin().doctor().await.expect("an answer");
-        findings.into_iter().find(|finding| finding.check == "access").expect("a finding").health
-    };
+    let health = async |url: String| finding(&client(&url).await, "access").await.health;
     assert_eq!(health(url("", &open)).await, Health::Good);
     assert_eq!(health(url("user:secret@", &open)).await, Health::Risk);
     assert_eq!(health(url("user:secret@", &closed)).await, Health::Good);
@@ -56,9 +53,7 @@ async fn c31_nodes_that_a_stranger_made_first_are_told() {
         stranger.create(&node, &[], &options(&kept)).await.expect("a node");
         let locks = client(&format!("zookeeper://user:secret@{}/{root}", server.addr())).await;
         turn(&locks, "a").await;
-        let findings = locks.admin().doctor().await.expect("an answer");
-        let access = findings.into_iter().find(|finding| finding.check == "access");
-        let access = access.expect("a finding");
+        let access = finding(&locks, "access").await;
         let names_it = access.seen.contains(&format!("digest:bob at {node}"));
         assert!(access.health == Health::Risk && names_it, "{node}: {access:?}");
         let shown = format!("{access:?}");

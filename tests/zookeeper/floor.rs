@@ -10,8 +10,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 use crate::faults::figure;
 use crate::servers::one_member;
 use crate::support::{
-    a_turn_costs_the_same_whoever_had_the_one_before, client, fresh_name, held, patient, released,
-    shown,
+    a_turn_costs_the_same_whoever_had_the_one_before, client, fresh_name, held, holder_of, patient,
+    released, shown,
 };
 
 /// The floor of a root of its own, as an operator reads and writes it.
@@ -75,8 +75,7 @@ async fn c22_a_floor_behind_the_clock_is_replaced_while_nobody_has_a_claim() {
     let low = token(&beside).await;
     assert!(low < before, "a floor that others hold under stays: {low}");
     assert_eq!(floor.read().await.0, an_hour_ago);
-    let seen = beside.admin().inspect("held").await.expect("an answer").holder().cloned();
-    assert_eq!(seen.and_then(|holder| holder.token), Some(guard.token()), "it keeps its token");
+    assert_eq!(holder_of(&beside, "held").await.token, Some(guard.token()), "it keeps its token");
     released(guard).await;
 }
 

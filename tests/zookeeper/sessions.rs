@@ -13,8 +13,8 @@ use zookeeper_client::{Acls, Client, CreateMode};
 
 use crate::servers::{SHORT_TTL, one_member};
 use crate::support::{
-    MINUTE, SLACK, client, fresh_name, held, patient, refusal, released, served, served_within,
-    shown, steps_of_the_servers_clock, until_waiting,
+    MINUTE, SLACK, client, fresh_name, held, holder_of, patient, refusal, released, served,
+    served_within, shown, steps_of_the_servers_clock, until_waiting,
 };
 
 fn runtime() -> Runtime {
@@ -106,8 +106,7 @@ async fn c36_an_attached_lease_outlives_its_first_client() {
     sleep(SHORT_TTL * 3).await;
     assert!(guard.is_held(), "the second client is to keep it: {:?}", guard.lost_signal());
     let observer = connect(&server.url()).await.expect("a client");
-    let holder = observer.admin().inspect(&name).await.expect("an answer").holder().cloned();
-    assert_eq!(holder.and_then(|holder| holder.token), Some(token), "with its token");
+    assert_eq!(holder_of(&observer, &name).await.token, Some(token), "with its token");
     released(guard).await;
     drop(dead);
 }

@@ -13,8 +13,8 @@ use crate::faults::figure;
 use crate::relay::{CHILDREN, MULTI, Relay};
 use crate::servers::one_member;
 use crate::support::{
-    LIMIT, MINUTE, a_dead_waiter_keeps_tries_out_for_its_bound, client, held, patient, queued,
-    released, served, turn, until_waiting,
+    LIMIT, MINUTE, a_dead_waiter_keeps_tries_out_for_its_bound, acquiring, client, held, patient,
+    queued, released, served, turn, until_waiting,
 };
 
 /// Returns the nodes of all claims on the lock `a`, in the order of their names.
@@ -32,9 +32,9 @@ async fn c27_a_server_that_stands_still_keeps_holds_and_places() {
     let mut guard = held(&holder, "a").await;
     let (mut clients, mut waiting) = (Vec::new(), Vec::new());
     for count in 1..=3 {
-        let (client, request) = (client(&server.url()).await, patient("a").wait(Wait::Forever));
-        clients.push(client.clone());
-        waiting.push(tokio::spawn(async move { client.acquire(request).await }));
+        let client = client(&server.url()).await;
+        waiting.push(acquiring(&client, patient("a").wait(Wait::Forever)));
+        clients.push(client);
         until_waiting(&holder, "a", count).await;
     }
     let operator = async || Client::connect(&server.addr().to_string()).await.expect("connected");
@@ -108,15 +108,11 @@ async fn c22_a_reader_that_takes_its_turn_late_has_the_greater_token() {
         (client(&server.url()).await, client(&server.url()).await, client(&server.url()).await);
     let slow = client(&format!("zookeeper://{}/", proxy.addr())).await;
     let written = held(&writer, "a").await;
-    let waits = |client: &LockClient, request: LockRequest| {
-        let client = client.clone();
-        tokio::spawn(async move { client.acquire(request).await })
-    };
-    let late = waits(&slow, patient("a").shared());
+    let late = acquiring(&slow, patient("a").shared());
     until_waiting(&writer, "a", 1).await;
-    let soon = waits(&quick, patient("a").shared());
+    let soon = acquiring(&quick, patient("a").shared());
     until_waiting(&writer, "a", 2).await;
-    let next = waits(&other, patient("a"));
+    let next = acquiring(&other, patient("a"));
     until_waiting(&writer, "a", 3).await;
     proxy.set_existing(Mode::Delay(Duration::from_millis(300)));
     released(written).await;
@@ -168,10 +164,10 @@ async fn c22_a_claim_that_became_the_first_after_its_creation_has_a_greater_toke
     turn(&LockClient::new(ours.clone()), "another").await;
     relay.hold(MULTI);
     let claim = LockRequest::new("a").claim().expect("a good claim");
-    let acquiring = tokio::spawn(async move { ours.acquire(&claim, None).await });
+    let claiming = tokio::spawn(async move { ours.acquire(&claim, None).await });
     relay.until_holding().await;
     let guard = held(&holder, "a").await;
-    let waiting = tokio::spawn(async move { waiter.acquire(patient("a")).await });
+    let waiting = acquiring(&waiter, patient("a"));
     until_waiting(&holder, "a", 1).await;
     relay.hold(CHILDREN);
     until_waiting(&holder, "a", 2).await;
@@ -181,7 +177,7 @@ async fn c22_a_claim_that_became_the_first_after_its_creation_has_a_greater_toke
     released(guard).await;
     relay.hold(&[]);
     released(kept).await;
-    let later = acquiring.await.expect("no panic").expect("an answer");
+    let later = claiming.await.expect("no panic").expect("an answer");
     let Attempt::Granted(grant) = later else { panic!("{later:?}") };
     assert!(grant.token > earlier, "{} after {earlier}", grant.token);
 }

@@ -106,6 +106,12 @@ pub async fn until_waiting(observer: &LockClient, name: &str, count: usize) {
     .await;
 }
 
+/// Acquires in a task of its own.
+pub fn acquiring(client: &LockClient, request: LockRequest) -> Waiting {
+    let client = client.clone();
+    tokio::spawn(async move { client.acquire(request).await })
+}
+
 /// Lets `client` wait for `name`. Returns once it got the answer to wait, and has the only place in the queue if
 /// there is one.
 pub async fn queued(
@@ -118,8 +124,7 @@ pub async fn queued(
     let request = request.on_wait(move |_| {
         let _ = told.send(());
     });
-    let client = client.clone();
-    let waiting = tokio::spawn(async move { client.acquire(request).await });
+    let waiting = acquiring(client, request);
     eventually("it is told to wait", LIMIT, async || heard.try_recv().is_ok()).await;
     until_waiting(observer, name, 1).await;
     waiting

@@ -17,7 +17,7 @@ use lock_testkit::{RedisCluster, eventually};
 use tokio::sync::OnceCell;
 
 use crate::NEVER;
-use crate::support::{MINUTE, client, fresh_name, renewed, works};
+use crate::support::{MINUTE, client, finding, fresh_name, renewed, works};
 
 /// Returns the cluster of all tests that leave it unchanged.
 async fn shared() -> &'static RedisCluster {
@@ -221,8 +221,7 @@ async fn c31_rights_that_only_a_cluster_takes_are_named() {
         }
         let url =
             cluster.url().replace("redis-cluster://", &format!("redis-cluster://{user}:any@"));
-        let findings = client(&url).await.admin().doctor().await.expect("an answer");
-        let rights = findings.iter().find(|finding| finding.check == "rights").expect("it looks");
+        let rights = finding(&client(&url).await, "rights").await;
         assert!(rights.health == Health::Risk && rights.to_string().contains(named), "{rights}");
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::OnceCell;
 use crate::NEVER;
 use crate::forgotten::replicated;
 use crate::redis_watches::{holders, shows, unpolled};
-use crate::support::{MINUTE, client, fresh_name, held, released, shown, turn, works};
+use crate::support::{MINUTE, client, finding, fresh_name, held, released, shown, turn, works};
 
 /// Returns the servers of all tests that leave them unchanged.
 async fn shared() -> &'static RedisSentinels {
@@ -92,8 +92,7 @@ async fn c44_a_watch_hears_over_the_connections_that_follow_a_broken_one() {
 /// C31: the doctor examines the primary that sentinels name.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_primary_is_examined() {
-    let findings = client(&shared().await.url()).await.admin().doctor().await.expect("an answer");
-    let role = findings.iter().find(|finding| finding.check == "role").expect("a role");
+    let role = finding(&client(&shared().await.url()).await, "role").await;
     assert!(role.health == Health::Good && role.seen.contains("replicas"), "{role}");
 }
 
