@@ -13,10 +13,7 @@ use crate::Expect;
 /// C38: the end of one hold does not affect the others, and frees its part.
 pub async fn c38_each_holder_stands_by_itself(harness: &dyn Harness) {
     let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
+    for asked in [SHARED, OF_TWO].into_iter().filter(|asked| has(&backend, *asked)) {
         let name = fresh_name();
         let stays = claim(harness, &name, asked);
         let short = asked(LockRequest::from(&name).ttl(harness.ttl()));
@@ -48,16 +45,10 @@ pub async fn c38_each_holder_stands_by_itself(harness: &dyn Harness) {
 /// C38: an eviction ends the hold of one owner, or all.
 pub async fn c38_an_eviction_ends_one_hold_or_all(harness: &dyn Harness) {
     let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
+    for asked in [SHARED, OF_TWO].into_iter().filter(|asked| has(&backend, *asked)) {
         let name = fresh_name();
         let claims: Vec<Claim> = (0..2).map(|_| claim(harness, &name, asked)).collect();
-        let mut grants = Vec::new();
-        for claim in &claims {
-            grants.push(granted(&backend, claim).await);
-        }
+        let grants = [granted(&backend, &claims[0]).await, granted(&backend, &claims[1]).await];
         let whom = Whom::Owner(claims[0].owner.to_string());
         let evicted = backend.expect_admin().evict(&name, &whom).await.expect("an answer");
         let tokens: Vec<_> = evicted.iter().filter_map(|holder| holder.token).collect();
@@ -76,20 +67,14 @@ pub async fn c38_an_eviction_ends_one_hold_or_all(harness: &dyn Harness) {
 /// C38: an inspection lists all holders, in the order of their grants.
 pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
     let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
+    for asked in [SHARED, OF_TWO].into_iter().filter(|asked| has(&backend, *asked)) {
         let name = fresh_name();
         let labelled = |label: &str| {
             let request = asked(patient(&name, harness.long_ttl())).label(label);
             request.claim().expect("a good claim")
         };
         let claims = [labelled("first"), labelled("second")];
-        let mut grants = Vec::new();
-        for claim in &claims {
-            grants.push(granted(&backend, claim).await);
-        }
+        let grants = [granted(&backend, &claims[0]).await, granted(&backend, &claims[1]).await];
         let shown = holders(&backend, &name).await;
         assert_eq!(shown.len(), 2, "an inspection is to list all holders");
         for ((holder, claim), grant) in shown.iter().zip(&claims).zip(&grants) {
@@ -111,10 +96,7 @@ pub async fn c38_an_inspection_lists_all_holders(harness: &dyn Harness) {
 /// C19: a withdrawn claim of any kind leaves nothing, and a late request of it takes nothing.
 pub async fn c38_a_withdrawal_ends_its_own_hold_alone(harness: &dyn Harness) {
     let backend = harness.connect().await;
-    for asked in [SHARED, OF_TWO] {
-        if !has(&backend, asked) {
-            continue;
-        }
+    for asked in [SHARED, OF_TWO].into_iter().filter(|asked| has(&backend, *asked)) {
         let name = fresh_name();
         let (stays, withdrawn) = (claim(harness, &name, asked), claim(harness, &name, asked));
         let grant = granted(&backend, &stays).await;

@@ -3,23 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use super::harness::Harness;
-use super::steps::{client, eventually, fresh_name, patient};
+use super::steps::{client, eventually, fresh_name, held_by, patient};
 use lock_core::{Fence, Kind, LockRequest, MemoryFence, Permits};
 
 /// C45: observers see the time of a grant, if the server reports it; a renewal does not move it.
 pub async fn c45_a_holder_tells_since_when(harness: &dyn Harness) {
     let (client, name, ttl) = (client(harness).await, fresh_name(), harness.ttl() * 3);
-    let since = async || {
-        let holder = client
-            .admin()
-            .inspect(&name)
-            .await
-            .expect("an answer")
-            .holder()
-            .cloned()
-            .expect("held");
-        holder.since
-    };
+    let since = async || held_by(&client, &name).await.since;
     let before = SystemTime::now();
     let guard = client.acquire(patient(&name, ttl)).await.expect("a free lock");
     if let Some(first) = since().await {

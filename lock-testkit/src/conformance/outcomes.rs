@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::harness::Harness;
 use super::steps::{
-    answered, attempt, claim, client, eventually, faulty_client, fresh_name, patient,
+    answered, attempt, claim, client, eventually, faulty_client, fresh_name, held_by, patient,
     unhurried_client, until_free,
 };
 use crate::{Fault, Operation};
@@ -184,14 +184,7 @@ pub async fn c16_an_acquire_whose_reply_was_lost_is_granted(harness: &dyn Harnes
         faulty.once(Operation::Acquire, fault);
         let request = patient(&name, harness.ttl() * 10).wait(wait);
         let guard = client.acquire(request).await.expect("our own grant");
-        let holder = client
-            .admin()
-            .inspect(&name)
-            .await
-            .expect("an answer")
-            .holder()
-            .cloned()
-            .expect("held");
+        let holder = held_by(&client, &name).await;
         let own = Some(guard.token());
         assert_eq!(holder.token, own, "a repeat after a lost reply is to find its own grant");
         guard.release().await.expect("an answer");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::{Attempt, Claim, Grant, Renewal};
 use lock_core::{
-    ClientOptions, DistributedLock, FencingToken, Lease, LockClient, LockError, LockName,
+    ClientOptions, DistributedLock, FencingToken, Holder, Lease, LockClient, LockError, LockName,
     LockRequest, OwnerId, Wait,
 };
 use tokio::time::{Instant, sleep};
@@ -107,6 +107,12 @@ pub(super) async fn answered<T>(
             answer => return answer.expect("an answer"),
         }
     }
+}
+
+/// Returns the holder of a lock.
+pub(super) async fn held_by(observer: &LockClient, name: &LockName) -> Holder {
+    let state = observer.admin().inspect(name).await.expect("an answer");
+    state.holder().cloned().expect("held")
 }
 
 /// Waits until nobody holds `name` or waits for it.

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::harness::Harness;
+use super::server::Server;
 use crate::{Proxy, eventually};
 
 /// Time limit of everything without its own: far more than anything takes.
@@ -41,6 +42,12 @@ pub(super) async fn client_within<H: Harness>(
 /// Returns a client whose connections go through `proxy`.
 pub async fn client_through<H: Harness>(proxy: &Proxy) -> LockClient {
     client_at::<H>(proxy.addr()).await
+}
+
+/// Returns a client of a server, and another client with a network before it.
+pub async fn beside_a_network<H: Harness>(server: &H::Server) -> (LockClient, LockClient, Proxy) {
+    let proxy = H::proxy(server).await;
+    (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await, proxy)
 }
 
 /// A client of `backend`, with the request time-out of the harness.

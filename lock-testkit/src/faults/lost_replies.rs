@@ -8,7 +8,8 @@ use lock_core::{LockClient, LockError, LockRequest, OnceOutcome, Outcome, Wait};
 use tokio::time::sleep;
 
 use super::clients::{
-    LIMIT, MINUTE, client_at, client_through, fresh_name, held, released, turn, until_free,
+    LIMIT, MINUTE, beside_a_network, client_at, client_through, fresh_name, held, released, turn,
+    until_free,
 };
 use super::harness::Harness;
 use super::server::Server;
@@ -19,10 +20,7 @@ const MOMENT: Duration = Duration::from_secs(1);
 
 /// C15, C19, S8: a grant whose reply was lost is given back at once, though its TTL is a minute.
 pub async fn c19_an_acquire_whose_reply_was_lost_is_taken_back<H: Harness>() {
-    let server = H::shared().await;
-    let proxy = H::proxy(server).await;
-    let (observer, client) =
-        (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    let (observer, client, proxy) = beside_a_network::<H>(H::shared().await).await;
     let acquire =
         async |name| client.acquire(LockRequest::new(name).ttl(MINUTE).wait(Wait::Never)).await;
     let prepare = async || {
@@ -95,10 +93,7 @@ pub async fn c19_a_ghost_of_a_stopped_server_takes_nothing<H: Harness>() {
 /// C19: requests that a network held back arrive after their claims were withdrawn over another connection: the
 /// server refuses them.
 pub async fn c19_a_request_that_comes_after_its_withdrawal_takes_nothing<H: Harness>() {
-    let server = H::shared().await;
-    let proxy = H::proxy(server).await;
-    let (client, observer) =
-        (client_through::<H>(&proxy).await, client_at::<H>(server.addr()).await);
+    let (observer, client, proxy) = beside_a_network::<H>(H::shared().await).await;
     prepare(&client).await;
     let tag = fresh_name();
     proxy.set_existing(Mode::BlackHole);
@@ -148,10 +143,7 @@ pub async fn c16_a_release_whose_reply_was_lost_on_the_wire_is_released<H: Harne
 /// C41, C19: a run whose grant was lost, and whose client is then cut off, keeps others out for its TTL, and not for
 /// the minute of its `at_least`.
 pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: Harness>() {
-    let server = H::shared().await;
-    let proxy = H::proxy(server).await;
-    let (observer, client) =
-        (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    let (observer, client, proxy) = beside_a_network::<H>(H::shared().await).await;
     if !records_runs(&observer).await {
         return;
     }
@@ -173,9 +165,7 @@ pub async fn c41_a_run_of_which_nobody_learned_keeps_others_out_for_its_ttl<H: H
 pub async fn c42_a_record_is_made_when_the_server_answers_again<H: Harness>() {
     let server = H::shared().await;
     for mode in [Mode::SwallowReplies, Mode::SwallowRequests] {
-        let proxy = H::proxy(server).await;
-        let (observer, client) =
-            (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+        let (observer, client, proxy) = beside_a_network::<H>(server).await;
         if !records_runs(&observer).await {
             return;
         }

@@ -21,8 +21,9 @@ mod server;
 mod waiting;
 
 pub use self::clients::{
-    LIMIT, MINUTE, Waiting, acquiring, client_at, client_of, client_through, fresh_name, held,
-    patient, queued, released, renewed, served, served_within, turn, until_free, until_waiting,
+    LIMIT, MINUTE, Waiting, acquiring, beside_a_network, client_at, client_of, client_through,
+    fresh_name, held, patient, queued, released, renewed, served, served_within, turn, until_free,
+    until_waiting,
 };
 pub use self::harness::Harness;
 pub use self::outages::{every_call_fails_in_time, fails_in_time};

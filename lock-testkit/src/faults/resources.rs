@@ -7,7 +7,7 @@ use lock_core::{LockClient, LockGuard, Wait, Wakeup};
 use tokio::time::timeout;
 
 use super::clients::{
-    LIMIT, MINUTE, client_at, client_through, client_within, fresh_name, held, patient, released,
+    LIMIT, MINUTE, beside_a_network, client_at, client_within, fresh_name, held, patient, released,
     until_waiting,
 };
 use super::harness::Harness;
@@ -48,9 +48,7 @@ pub async fn c12_many_holds_are_renewed<H: Harness>() {
 /// C26: one connection for pushes, and few for requests, however many locks a client waits for.
 pub async fn c26_a_client_has_few_connections_however_much_it_waits_for<H: Harness>() {
     let server = H::start().await;
-    let proxy = H::proxy(&server).await;
-    let (observer, waiter) =
-        (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    let (observer, waiter, proxy) = beside_a_network::<H>(&server).await;
     let names: Vec<String> = (0..50).map(|_| fresh_name()).collect();
     // Holds without a watching client.
     let backend = H::connect_at(server.addr()).await;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use lock_core::{LockError, Wait};
 
 use super::clients::{
-    client_at, client_through, client_within, fresh_name, held, patient, queued, released, served,
-    served_within,
+    beside_a_network, client_at, client_within, fresh_name, held, patient, queued, released,
+    served, served_within,
 };
 use super::harness::Harness;
 use super::server::Server;
@@ -31,9 +31,7 @@ pub async fn a_waiter_outlives_a_restart_of_the_server<H: Harness>() {
 
 /// C28: a waiter whose connections were all closed is still granted the lock.
 pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
-    let server = H::shared().await;
-    let proxy = H::proxy(server).await;
-    let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    let (holder, waiter, proxy) = beside_a_network::<H>(H::shared().await).await;
     for _ in 0..3 {
         let name = fresh_name();
         let guard = held(&holder, &name).await;
@@ -46,9 +44,7 @@ pub async fn c28_a_cut_connection_costs_a_waiter_at_most_a_poll<H: Harness>() {
 
 /// C28, L2: a waiter misses a grant that is pushed into a black hole, and its poll finds the grant.
 pub async fn c28_a_missed_push_costs_at_most_a_poll<H: Harness>() {
-    let server = H::shared().await;
-    let proxy = H::proxy(server).await;
-    let (holder, waiter) = (client_at::<H>(server.addr()).await, client_through::<H>(&proxy).await);
+    let (holder, waiter, proxy) = beside_a_network::<H>(H::shared().await).await;
     let name = fresh_name();
     let guard = held(&holder, &name).await;
     let waiting = queued(&waiter, &holder, patient(&name), &name).await;
