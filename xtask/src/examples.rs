@@ -1,9 +1,8 @@
 //! Runs the examples. Each ends by itself, and fails if its story does not come true.
 
 mod example;
-mod interrupted;
 mod on_redis;
-mod served;
+mod signalled;
 
 use self::example::Example;
 use crate::step::{self, Done, Failure};
@@ -17,9 +16,10 @@ pub(crate) fn run() -> Done {
     let examples = Example::all()?;
     let alone = examples.iter().map(|example| step::run(&mut example.command()));
     let on_redis = std::iter::once_with(|| on_redis::run(&examples));
-    let interrupted = std::iter::once_with(|| interrupted::run(named(&examples, "flash_sale")?));
-    let served = std::iter::once_with(|| served::run(named(&examples, "first_hour")?));
-    Failure::all_of(alone.chain(on_redis).chain(interrupted).chain(served))
+    let signalled = std::iter::once_with(|| {
+        signalled::run(named(&examples, "flash_sale")?, named(&examples, "first_hour")?)
+    });
+    Failure::all_of(alone.chain(on_redis).chain(signalled))
 }
 
 /// Returns an example that is also run in other ways.
