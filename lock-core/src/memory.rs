@@ -16,7 +16,7 @@ use crate::backend::{
 use crate::model::{
     BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Kinds,
     LockName, LockState, Moment, Occurrence, Order, OwnerId, Record, RecordedRun, Renewal,
-    Renewals, Reservation, ServerTime, SystemClock, TokenDurability, Ttl, Wakeup, Whom,
+    Renewals, Reservation, ServerTime, SystemClock, TokenDurability, Wakeup, Whom,
 };
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -182,17 +182,6 @@ impl ReservesTokens for MemoryBackend {
 
 #[async_trait]
 impl RecordsRuns for MemoryBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let (mut store, at) = self.now();
-        let lock = store.locks.get_mut(name);
-        Ok(lock.map_or(Release::NotHeld, |lock| lock.value.release_after(owner, delay, at)))
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let (mut store, at) = self.now();
         Ok(store.record(record, at))

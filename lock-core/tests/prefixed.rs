@@ -51,7 +51,6 @@ lock_testkit::conformance_tests! {
     c38_an_inspection_lists_all_holders
     c39_several_locks_are_held_together
     c40_a_leader_that_resigns_hands_over_at_once
-    c41_a_hold_whose_release_is_delayed_is_nobodys
     c42_a_run_that_is_forgotten_runs_again
     c42_occurrences_are_data
     c44_a_watch_shows_grants_releases_and_evictions

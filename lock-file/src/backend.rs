@@ -12,7 +12,7 @@ use lock_core::backend::{
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
     LockError, LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
-    TokenDurability, Ttl, Wakeup, Whom,
+    TokenDurability, Wakeup, Whom,
 };
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
@@ -265,16 +265,6 @@ impl ReservesTokens for FileBackend {
 
 #[async_trait]
 impl RecordsRuns for FileBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| directory.release_after(&name, owner, delay)).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let (directory, record) = (self.directory.clone(), record.clone());
         blocking(move |caller| directory.record(&record, caller)).await

@@ -23,7 +23,6 @@ pub enum Operation {
     Acquire,
     Extend,
     Release,
-    ReleaseAfter,
     Record,
     Recorded,
     Runs,

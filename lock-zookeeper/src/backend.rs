@@ -12,7 +12,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kinds, Lease, LockAdmin, LockError,
-    LockName, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl, Wakeup,
+    LockName, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
 };
 use tokio::time::sleep;
 
@@ -134,15 +134,6 @@ impl DistributedLock for ZooKeeperBackend {
 
 #[async_trait]
 impl RecordsRuns for ZooKeeperBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.store.release_after(name, owner, delay).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         self.store.record(record).await
     }

@@ -157,22 +157,12 @@ impl Store {
         node: &Node,
         ttl: Duration,
     ) -> Result<Option<Node>, BackendError> {
-        self.move_as(session, node, Entry::moved(&node.path), ttl).await
-    }
-
-    /// Moves the node of a claim to a session, and to this path; `None` if it is gone.
-    pub(crate) async fn move_as(
-        &self,
-        session: &Session,
-        node: &Node,
-        path: String,
-        ttl: Duration,
-    ) -> Result<Option<Node>, BackendError> {
         let Some(found) = self.find(session, &node.path).await? else { return Ok(None) };
         let since = found.since();
         let Some(written) = found.written else { return Ok(None) };
         let token = node.token.map_or(written.token, Token::Of);
         let text = Written { ttl, token, since, ..written }.text();
+        let path = Entry::moved(&node.path);
         let moved = Node { path, version: 0, ..node.clone() };
         let failed = |error| session.failed(error);
         let client = session.client();

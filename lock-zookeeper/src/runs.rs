@@ -1,20 +1,17 @@
-//! Runs once: holds that outlast their work, and records of runs.
+//! Records of runs.
 //!
 //! ```text
-//!   held ── release_after ──▶ retired: the node moves to nobody ── the keeper deletes it, or its session ends ──▶ free
-//!     └──── record ─────────▶ a node whose name says until when ── the next look deletes it ──▶ forgotten
+//!   held ── record ──▶ a node whose name says until when ── the next look deletes it ──▶ forgotten
 //! ```
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use futures_util::future::{join_all, try_join_all};
-use lock_core::backend::{Record, Recording, Release};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
+use lock_core::backend::{Record, Recording};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
 use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
 use crate::names::Run;
-use crate::queue::Entry;
 use crate::session::Session;
 use crate::store::Store;
 
@@ -30,41 +27,6 @@ struct Recorded {
 }
 
 impl Store {
-    /// Leaves the hold of `owner` to nobody, for `delay` (C41): in one transaction its node moves to another owner,
-    /// with its place and token.
-    pub(crate) async fn release_after(
-        self: &Arc<Self>,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.ensure_kept();
-        if self.claims.is_over(owner) {
-            return Ok(Release::NotHeld);
-        }
-        let (common, delay, nobody) =
-            (self.sessions.common().await?, delay.as_duration(), owner.retired());
-        loop {
-            let hold = match self.node_of(&common, name, owner).await? {
-                Some(hold) => Some(hold),
-                // C16: a repeated call finds the result of the first.
-                None => self.node_of(&common, name, nobody).await?,
-            };
-            let Some((node, _)) = hold else {
-                self.claims.forget(owner);
-                return Ok(Release::NotHeld);
-            };
-            let session = self.sessions.for_ttl(delay, &self.root.lock(name)).await?;
-            self.claims.asked(name, nobody, &session, delay)?;
-            let path = Entry::moved(&node.path).replace(&owner.expose(), &nobody.expose());
-            // An extension may have moved the hold meanwhile.
-            let Some(moved) = self.move_as(&session, &node, path, delay).await? else { continue };
-            self.claims.held(nobody, &session, moved, delay)?;
-            self.claims.forget(owner);
-            return Ok(Release::Released);
-        }
-    }
-
     /// Records a successful run, if its hold is still valid (C42).
     pub(crate) async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let Record { name, owner, token, occurrence, .. } = record;

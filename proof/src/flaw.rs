@@ -55,7 +55,7 @@ flaws! {
     PlaceLost,
     /// A recorded run is not found.
     RecordForgotten,
-    /// A run keeps nobody out after it has ended.
+    /// An extension is told and not carried out, so a run keeps nobody out.
     NobodyKeptOut,
     /// An inspection shows the first holder for ever.
     StateFrozen,

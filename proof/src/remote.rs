@@ -156,16 +156,6 @@ impl ReservesTokens for Remote {
 
 #[async_trait]
 impl RecordsRuns for Remote {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let (what, name) = (format!("release {name} {owner} after {delay:?}"), name.clone());
-        self.ask(what, move |server| server.release_after(&name, owner, delay)).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let (what, record) = (format!("record {}", record.occurrence), record.clone());
         self.ask(what, move |server| server.record(&record)).await

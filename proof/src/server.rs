@@ -66,7 +66,9 @@ impl Server {
 
     pub(crate) fn extend(&self, renewals: &[Renewal]) -> Vec<Result<Extension, BackendError>> {
         let mut kept = renewals.to_vec();
-        kept.iter_mut().for_each(|renewal| renewal.ttl = self.kept_for(renewal.ttl));
+        let keeps_nobody_out = self.world.has(Flaw::NobodyKeptOut);
+        let kept_for = |ttl| if keeps_nobody_out { Ttl::MIN } else { self.kept_for(ttl) };
+        kept.iter_mut().for_each(|renewal| renewal.ttl = kept_for(renewal.ttl));
         let mut answers = at_once(self.memory.extend(&kept));
         for (answer, renewal) in answers.iter_mut().zip(renewals) {
             let is_told = self.world.has(Flaw::ExtensionOfTheLost);
@@ -115,18 +117,6 @@ impl Server {
             return owners.iter().try_for_each(|owner| self.release(name, *owner).map(drop));
         }
         at_once(self.memory.withdraw(name, owners))
-    }
-
-    pub(crate) fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        if self.world.has(Flaw::NobodyKeptOut) {
-            return self.release(name, owner);
-        }
-        at_once(self.memory.release_after(name, owner, delay))
     }
 
     pub(crate) fn record(&self, record: &Record) -> Result<Recording, BackendError> {

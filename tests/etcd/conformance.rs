@@ -70,7 +70,6 @@ mod three_members {
         c28_a_waiter_that_left_costs_nothing
         c34_nobody_passes_those_who_wait
         c39_tries_for_several_are_never_all_refused
-        c41_a_delayed_release_ends_the_hold_then
         c42_a_holder_that_lost_the_lock_cannot_record
         c44_a_watch_shows_grants_releases_and_evictions
         every_history_agrees_with_the_model

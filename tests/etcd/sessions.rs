@@ -249,19 +249,6 @@ async fn r1_no_lease_is_left_by_a_record_that_is_replaced_or_forgotten() {
     released(guard).await;
 }
 
-/// A hold that outlasts its work has a lease of its own, which goes with an eviction.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r1_no_lease_is_left_by_a_retired_hold_that_is_evicted() {
-    let server = EtcdServer::start().await;
-    let client = client(&server.url()).await;
-    let once = client.once("a").at_least(60 * MINUTE).run(async |_| ()).await;
-    assert!(once.expect("an answer").ran().is_some());
-    client.admin().evict("a").await.expect("an answer");
-    // A shutdown ends the sessions, and leaves the leases of retired holds.
-    client.shutdown().await;
-    assert_eq!(leases(&server).len(), 0);
-}
-
 /// If a connection is cut at any point of a record, the lease of each try without a record is ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r1_no_lease_is_left_wherever_the_connection_of_a_record_is_cut() {

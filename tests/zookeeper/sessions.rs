@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use leasehold::core::backend::{Attempt, Extension, Release, Renewal};
+use leasehold::core::backend::{Attempt, Extension, Renewal};
 use leasehold::core::{Lease, Ttl};
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockGuard, LockRequest, connect};
@@ -169,12 +169,11 @@ async fn c41_a_span_beyond_the_longest_session_is_refused() {
 async fn c41_a_span_of_the_longest_session_is_kept() {
     let server = ZooKeeperServer::start_with(&["maxSessionTimeout=10000"]).await;
     let backend = ZooKeeperBackend::connect(&server.url()).await.expect("a connection");
-    let claim = LockRequest::new("a").ttl(SHORT_TTL).claim().expect("a good claim");
-    backend.acquire(&claim, None).await.expect("a free lock");
-    let (records, most) =
-        (backend.run_records().expect("it records runs"), Duration::from_millis(7_450));
-    let kept = records.release_after(&claim.name, claim.owner, Ttl::new(most).expect("a good TTL"));
-    assert_eq!(kept.await.expect("an answer"), Release::Released);
+    let lease = backend.acquire_lease(&LockRequest::new("a").ttl(SHORT_TTL)).await;
+    let lease = lease.expect("a free lock");
+    let most = Ttl::new(Duration::from_millis(7_450)).expect("a good TTL");
+    let kept = backend.extend(&[Renewal::new(&lease, most)]).await;
+    assert!(matches!(kept[..], [Ok(Extension::Extended(_))]), "{kept:?}");
     let next = LockRequest::new("a").ttl(SHORT_TTL).claim().expect("a good claim");
     let busy = backend.acquire(&next, None).await.expect("an answer");
     assert!(matches!(busy, Attempt::Busy(_)), "{busy:?}");

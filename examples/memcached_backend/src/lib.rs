@@ -110,15 +110,6 @@ impl DistributedLock for MemcachedBackend {
 
 #[async_trait]
 impl RecordsRuns for MemcachedBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.server.change(name, |register, at| register.release_after(owner, delay, at)).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         self.server.change(&record.name, |register, at| register.record(record, at)).await
     }

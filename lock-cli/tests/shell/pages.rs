@@ -102,14 +102,18 @@ fn refuse_a_skip_that_looks_done(place: &str, line: &str) {
     assert!(!(runs_once && is_hidden), "{place}: {line}");
 }
 
-/// A run every five minutes whose lock outlasts the period is skipped every other time.
+/// A run whose lock may outlast the period is skipped every other time: the lock lasts for up to a TTL more than the span.
 fn refuse_a_span_beyond_the_period(place: &str, line: &str) {
     let minutes =
         line.strip_prefix("*/").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
     let Some(minutes) = minutes.filter(|_| line.contains("--at-least ")) else { return };
-    let span = line.split("--at-least ").nth(1).and_then(|rest| rest.split(' ').next());
-    let span = humantime::parse_duration(span.unwrap_or_default()).expect(place);
-    assert!(span < Duration::from_secs(60 * minutes), "{place}: {line}");
+    let span = |option: &str| {
+        let text = line.split(option).nth(1)?.trim_start().split(' ').next()?;
+        Some(humantime::parse_duration(text).expect(place))
+    };
+    let ttl = span("--ttl").unwrap_or(Duration::from_secs(30));
+    let kept = span("--at-least").expect(place) + ttl;
+    assert!(kept <= Duration::from_secs(60 * minutes), "{place}: {line}");
 }
 
 /// Returns a line without its comment and without the schedule of cron; `None` if nothing is left.

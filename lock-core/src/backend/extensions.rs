@@ -2,10 +2,9 @@
 
 use async_trait::async_trait;
 
-use super::answers::{Recording, Release, Reserved};
+use super::answers::{Recording, Reserved};
 use crate::model::{
-    BackendError, FencingToken, LockName, Occurrence, OwnerId, Record, RecordedRun, Reservation,
-    Ttl,
+    BackendError, FencingToken, LockName, Occurrence, Record, RecordedRun, Reservation,
 };
 
 /// Reserves tokens for holds that pass within a client (C26).
@@ -28,30 +27,10 @@ pub trait ReservesTokens: Send + Sync {
     async fn release_or_reserve(&self, hold: &Reservation) -> Result<Reserved, BackendError>;
 }
 
-/// Keeps others out after a holder's work has ended (C41), and records runs that ended well (C42).
+/// Records runs that ended well (C42). The holds of such a backend last for their TTL without their client: so a run can keep
+/// others out after its end (C41).
 #[async_trait]
 pub trait RecordsRuns: Send + Sync {
-    /// Ends the hold for its owner if it still is `owner`'s, and keeps all others out until `delay` has passed on the
-    /// server's clock (C41). Then the lock is free, as after an expiry.
-    ///
-    /// The hold ends exactly then, even if its TTL would have ended it earlier or later. Until then it belongs to
-    /// [`owner.retired()`](OwnerId::retired), with the same token and label: the former owner can neither extend nor
-    /// release it, and an inspection shows it. A repeated call finds the hold of the retired owner, sets its end
-    /// anew, and returns [`Release::Released`]. Waiters are served when the delay is over, at the latest by their
-    /// poll.
-    ///
-    /// # Errors
-    /// [`BackendError`] if the server did not answer the question.
-    ///
-    /// # Cancel safety
-    /// After a drop the hold either still is its owner's or is over for its owner; releasing again does no harm.
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError>;
-
     /// Records beside the lock a run that ended well (C42), if its owner still has the hold with that token. The
     /// check and the record are one atomic step, so a holder that lost the lock cannot record.
     ///

@@ -9,7 +9,7 @@ use super::answers::{Attempt, Extension, Grant, Release, TokenRange};
 use super::next_token::next_token;
 use crate::model::{
     Claim, Contention, FencingToken, Holder, InvalidInput, Kind, Label, LockName, LockState,
-    OwnerId, Renewal, Reservation, Slots, Ttl, Whom,
+    OwnerId, Renewal, Reservation, Slots, Whom,
 };
 
 /// A reading of a store's clocks.
@@ -224,17 +224,6 @@ impl LockValue {
         let before = self.holds.len();
         self.holds.retain(|held| held.owner != owner);
         if self.holds.len() < before { Release::Released } else { Release::NotHeld }
-    }
-
-    /// Ends the hold of `owner` for it, and keeps all others out for `delay` from now (C41).
-    pub fn release_after(&mut self, owner: OwnerId, delay: Ttl, at: ClockReading) -> Release {
-        self.expire(at);
-        let retired = owner.retired();
-        // C16: a repeated call finds its earlier effect.
-        let owns = |held: &&mut Held| held.owner == owner || held.owner == retired;
-        let Some(held) = self.holds.iter_mut().find(owns) else { return Release::NotHeld };
-        (held.owner, held.expires) = (retired, at.after(delay.as_duration()));
-        Release::Released
     }
 
     /// Reserves the tokens after the last one for a hold that continues within its client, none of them ahead of the

@@ -12,7 +12,7 @@ use super::waiter::WaiterHandle;
 use crate::model::{
     BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
     LockName, LockState, Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Reservation,
-    Ttl, Whom,
+    Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49). Several services, or stages of one service,
@@ -157,16 +157,6 @@ impl<B: DistributedLock> ReservesTokens for Prefixed<B> {
 
 #[async_trait]
 impl<B: DistributedLock> RecordsRuns for Prefixed<B> {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let records = self.able(self.backend.run_records())?;
-        records.release_after(&self.stored(name)?, owner, delay).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let record = Record { name: self.stored(&record.name)?, ..record.clone() };
         self.able(self.backend.run_records())?.record(&record).await

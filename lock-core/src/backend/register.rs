@@ -189,11 +189,6 @@ impl Register {
         self.lock.release(owner, at)
     }
 
-    /// Ends the hold for its owner if it still is `owner`'s, and keeps all others out for `delay` from now (C41).
-    pub fn release_after(&mut self, owner: OwnerId, delay: Ttl, at: ClockReading) -> Release {
-        self.lock.release_after(owner, delay, at)
-    }
-
     /// Records a run that ended well, if its owner still has the hold with that token (C42).
     pub fn record(&mut self, record: &Record, at: ClockReading) -> Recording {
         if !self.lock.has(record.owner, record.token, at) {

@@ -11,7 +11,6 @@ impl Shared {
     /// Proves to this client that a lease is still held, and holds it from then on.
     pub(crate) async fn attach(&self, mut lease: Lease) -> Result<Acquired, LockError> {
         self.admit(&lease.name)?;
-        lease.at_least.iter_mut().for_each(|span| span.drift = self.options.drift);
         let (began, limit) = (Instant::now(), self.options.request_timeout);
         self.driven(&lease.name, Wait::Never).await?;
         self.options.validity(lease.asked)?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 pub(crate) use self::renewing::Duty;
 use super::held_labels::HeldLabel;
@@ -16,8 +16,8 @@ use super::outage::Unanswered;
 use super::process::Process;
 use super::telemetry::{Telemetry, is_loss};
 use crate::model::{
-    AtLeast, BackendError, Bound, Clock, Drift, FencingToken, Lease, LockError, LockName,
-    LostReason, Moment, OwnerId, Ttl,
+    BackendError, Bound, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
+    Moment, OwnerId, Ttl,
 };
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -286,7 +286,7 @@ impl Hold {
     }
 
     /// Notes that the server keeps the hold for at least `span` from now, so that others stay out even after a crash
-    /// (C41). From now on renewals ask for `ttl`, at its pace: they notice a loss.
+    /// (C41). From now on renewals ask for `ttl`, at its pace: they notice a loss, and shorten nothing (C10).
     ///
     /// A bound of renewing ends the hold one TTL later, also within the span: the server keeps others out without
     /// renewals.
@@ -294,8 +294,13 @@ impl Hold {
         let mut state = self.state();
         state.lease.asked = ttl;
         state.lease.deadline = self.bounded(state.lease.deadline);
-        state.lease.at_least = Some(Box::new(AtLeast::new(span, self.drift)));
+        state.lease.keeps_out_until = Some(Instant::now() + self.drift.certain(span.as_duration()));
         state.schedule(self.clock.now());
+    }
+
+    /// Returns true while others must be kept out, by the slower clock (C41): the hold is then left to expire.
+    pub(crate) fn keeps_out(&self) -> bool {
+        self.state().lease.keeps_out_until.is_some_and(|until| Instant::now() < until)
     }
 
     /// Returns the deadline, at most one TTL after the bound of renewing: with `at_most` the run ends, and the lock

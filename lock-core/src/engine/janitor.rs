@@ -15,7 +15,7 @@ use super::process::Process;
 use super::retry;
 use super::telemetry::Telemetry;
 use crate::backend::{DistributedLock, Release};
-use crate::model::{AtLeast, BackendError, LockName, OwnerId};
+use crate::model::{BackendError, LockName, OwnerId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -95,21 +95,19 @@ struct Cleanup {
     owner: OwnerId,
     /// The server has forgotten the claim by then.
     until: Instant,
-    /// The span for which the hold keeps others out, if it is a hold.
-    at_least: Option<AtLeast>,
 }
 
 impl Cleanup {
-    /// Returns true if the claim needs a withdrawal and nothing else.
+    /// Returns true if the claim is withdrawn.
     fn is_withdrawn(&self) -> bool {
-        matches!(self.remains, Remains::Claim) && self.at_least.is_none()
+        matches!(self.remains, Remains::Claim)
     }
 }
 
 /// The part of a claim that the server may still have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Remains {
-    /// A hold. It is released, at once or when it has kept others out for long enough.
+    /// A hold, which is released.
     Hold,
     /// A hold, a place in a queue, or a request that may come late: the claim is withdrawn.
     Claim,
@@ -187,7 +185,6 @@ impl Janitor {
         name: &LockName,
         owner: OwnerId,
         kept_for: Duration,
-        at_least: Option<AtLeast>,
     ) {
         if !self.process.is_this() {
             return;
@@ -199,7 +196,7 @@ impl Janitor {
             };
         note(&self.unfinished, |unfinished| unfinished.begin_cleanup(until));
         let counted = Counted(self.unfinished.clone());
-        self.lanes().push(name, Cleanup { remains, owner, until, at_least }, counted);
+        self.lanes().push(name, Cleanup { remains, owner, until }, counted);
         self.wake();
     }
 
@@ -316,26 +313,20 @@ impl Janitor {
         }
     }
 
-    /// Gives back by one request, or two. Returns `None` for claims, since their state on the server is unknown.
+    /// Gives back by one request. Returns `None` for claims, since their state on the server is unknown.
     async fn give_back(
         &self,
         name: &LockName,
         cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
-        let [Cleanup { remains, owner, at_least, .. }] = *cleanups else {
-            let owners: Vec<_> = cleanups.iter().map(|claim| claim.owner).collect();
-            return self.backend.withdraw(name, &owners).await.map(|()| None);
-        };
-        let retired =
-            match at_least.as_ref().and_then(AtLeast::left).zip(self.backend.run_records()) {
-                // C41: from here on the hold belongs to nobody. A withdrawal ends all other effects of the claim.
-                Some((left, records)) => Some(records.release_after(name, owner, left).await?),
-                None => None,
-            };
-        match (remains, retired) {
-            (Remains::Hold, Some(release)) => Ok(Some(release)),
-            (Remains::Hold, None) => self.backend.release(name, owner).await.map(Some),
-            (Remains::Claim, _) => self.backend.withdraw(name, &[owner]).await.map(|()| None),
+        match *cleanups {
+            [Cleanup { remains: Remains::Hold, owner, .. }] => {
+                self.backend.release(name, owner).await.map(Some)
+            }
+            _ => {
+                let owners: Vec<_> = cleanups.iter().map(|claim| claim.owner).collect();
+                self.backend.withdraw(name, &owners).await.map(|()| None)
+            }
         }
     }
 

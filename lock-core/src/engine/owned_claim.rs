@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::claim_state::{ClaimEvent, ClaimState};
 use super::janitor::{Janitor, Remains};
-use crate::model::{AtLeast, Lease, LockName, OwnerId};
+use crate::model::{LockName, OwnerId};
 
 /// A claim, and its state on the server. Dropped at any point, it makes the janitor take back whatever the server may
 /// have (C19, C20).
@@ -19,8 +19,6 @@ pub(crate) struct OwnedClaim {
     owner: OwnerId,
     /// The time after which the server has forgotten the claim.
     kept_for: Duration,
-    /// The span for which its hold keeps others out, however early its work ends.
-    at_least: Option<Box<AtLeast>>,
     state: ClaimState,
 }
 
@@ -31,7 +29,7 @@ impl OwnedClaim {
         owner: OwnerId,
         kept_for: Duration,
     ) -> Self {
-        Self { janitor, name, owner, kept_for, at_least: None, state: ClaimState::Absent }
+        Self { janitor, name, owner, kept_for, state: ClaimState::Absent }
     }
 
     /// Sets the state: that of a lease that is taken over.
@@ -60,14 +58,9 @@ impl OwnedClaim {
         self.state.is_unresolved()
     }
 
-    /// Notes that the claim asks for this TTL too.
+    /// Notes that the server may keep the claim for this TTL too.
     pub(crate) fn keep_for(&mut self, ttl: Duration) {
         self.kept_for = self.kept_for.max(ttl);
-    }
-
-    /// Notes that the server keeps the hold as the lease says.
-    pub(crate) fn keep_as(&mut self, lease: &Lease) {
-        (self.kept_for, self.at_least) = (lease.kept_for(), lease.at_least.clone());
     }
 
     /// Notes that the server has no hold of the claim any more.
@@ -90,7 +83,6 @@ impl Drop for OwnedClaim {
                 Remains::Claim
             }
         };
-        let at_least = self.at_least.as_deref().copied();
-        self.janitor.clear(remains, &self.name, self.owner, self.kept_for, at_least);
+        self.janitor.clear(remains, &self.name, self.owner, self.kept_for);
     }
 }

@@ -30,8 +30,7 @@ use crate::backend::{
     Reserved,
 };
 use crate::model::{
-    AtLeast, BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl,
-    Wait,
+    BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl, Wait,
 };
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, locked};
@@ -306,12 +305,6 @@ impl Shared {
         lease: &Lease,
         reservation: Option<Reservation>,
     ) -> Result<Reserved, BackendError> {
-        // C41: others are kept out until the span from its start is over.
-        if let Some(left) = lease.at_least.as_deref().and_then(AtLeast::left) {
-            let records = self.run_records()?;
-            let released = records.release_after(&lease.name, lease.owner, left).await;
-            return released.map(Reserved::Ended);
-        }
         match reservation.zip(self.backend.token_ranges()) {
             Some((reservation, ranges)) => ranges.release_or_reserve(&reservation).await,
             None => self.backend.release(&lease.name, lease.owner).await.map(Reserved::Ended),
@@ -361,14 +354,15 @@ impl Shared {
             let remains = match hold.lost_reason() {
                 // C47: its guard is just giving it back or passing it on.
                 Some(LostReason::Released) => continue,
+                // C41: it expires on the server.
+                _ if hold.keeps_out() => continue,
                 // The guard of the hold may live on, and nobody else would refuse a late request.
                 _ if lease.unresolved => Remains::Claim,
                 Some(LostReason::Evicted) => continue,
                 _ => Remains::Hold,
             };
             let (owner, kept_for) = (lease.owner, lease.kept_for());
-            let at_least = lease.at_least.as_deref().copied();
-            self.janitor.clear(remains, &lease.name, owner, kept_for, at_least);
+            self.janitor.clear(remains, &lease.name, owner, kept_for);
         }
         self.local_queue.give_back();
         self.janitor.finish(self.options.request_timeout).await;

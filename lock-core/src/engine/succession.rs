@@ -131,7 +131,7 @@ impl Succession {
         let Some((token, tokens)) = self.turn.tokens.and_then(TokenRange::split_first) else {
             return Err(claim);
         };
-        claim.keep_as(&lease);
+        claim.keep_for(lease.kept_for());
         let turn = ClientTurn { tokens: Some(tokens), ..self.turn };
         let passed = PassedHold { lease: Lease { token, ..lease }, claim, turn };
         match self.line.pass(Passed::Hold(passed)) {

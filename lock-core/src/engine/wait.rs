@@ -210,7 +210,7 @@ impl<'a> Waiting<'a> {
             kind: claim.kind,
             slots: grant.slots.clone(),
             unresolved: state.is_unresolved(),
-            at_least: None,
+            keeps_out_until: None,
             bound: None,
         })
     }

@@ -85,8 +85,9 @@ impl LockGuard {
         _in_flight: InFlight,
     ) -> Result<Release, LockError> {
         let mut guard = self;
+        let keeps_out = guard.hold.keeps_out();
         if !guard.stop_holding() {
-            return Ok(Release::NotHeld);
+            return Ok(if keeps_out { Release::Released } else { Release::NotHeld });
         }
         let (yielded, is_plain) = match &reservation {
             Some(asked) => (asked.yields, false),
@@ -200,15 +201,16 @@ impl LockGuard {
         }
     }
 
-    /// Ends the hold on this side. Returns false if the lease was attached again after a loss: the hold on the server
-    /// belongs to the later guard and stays.
+    /// Ends the hold on this side. Returns false if the hold on the server stays: it belongs to the later guard of a
+    /// lease that was attached again after a loss, or it is left to expire, so that it keeps others out.
     fn stop_holding(&mut self) -> bool {
         self.held = None;
-        let is_own = self.hold.is_own();
-        if !is_own && let Some(claim) = self.claim.take() {
+        // C41: no request ends the hold before its span is over.
+        let is_given_back = self.hold.is_own() && !self.hold.keeps_out();
+        if !is_given_back && let Some(claim) = self.claim.take() {
             claim.hand_on();
         }
-        is_own
+        is_given_back
     }
 }
 
@@ -239,7 +241,7 @@ impl Drop for LockGuard {
             // The runtime that ran the tasks may have ended.
             self.shared.ensure_tasks();
         }
-        claim.keep_as(&self.hold.lease());
+        claim.keep_for(self.hold.lease().kept_for());
         // After an eviction the server has nothing of ours. After a shutdown the hold was already given back.
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();

@@ -34,6 +34,12 @@ impl Drift {
         ttl.saturating_sub(ttl.mul_f64(rate)).saturating_sub(constant)
     }
 
+    /// Returns the time after which `span` has passed on the server's clock too, however slow that clock is.
+    pub(crate) fn certain(&self, span: Duration) -> Duration {
+        let Self { rate, constant } = Self::new(self.rate, self.constant);
+        (span + constant).div_f64(1.0 - rate)
+    }
+
     /// Returns the time until which a holder may believe in a grant, which answers a request for `ttl` at `asked`.
     pub(crate) fn deadline(&self, asked: Moment, ttl: Ttl, granted: Duration) -> Moment {
         // C4, C5: from before the request was sent, and for no longer than was asked.
@@ -60,6 +66,14 @@ mod tests {
             let validity = drift.validity(Duration::from_secs(believed));
             assert_eq!(deadline, asked.after(validity), "granted {granted} s of {ttl:?}");
         }
+    }
+
+    #[test]
+    fn c41_a_span_is_over_by_the_slower_clock() {
+        let (drift, span) = (Drift::default(), Duration::from_secs(60));
+        let certain = drift.certain(span);
+        assert!(drift.validity(certain + Duration::from_micros(1)) >= span, "{certain:?}");
+        assert!(certain < span + span / 50, "{certain:?}");
     }
 
     #[test]

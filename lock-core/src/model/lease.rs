@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::{
-    AtLeast, Bound, Clock, Drift, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment,
-    OwnerId, Permits, Slots, SystemClock, Ttl,
+    Bound, Clock, FencingToken, InputKind, InvalidInput, Kind, LockName, Moment, OwnerId, Permits,
+    Slots, SystemClock, Ttl,
 };
 
 /// The proof of a hold: its lock, its owner, its token, and the time until which to believe in it.
@@ -31,8 +33,9 @@ pub struct Lease {
     pub(crate) slots: Slots,
     /// True if a request of the claim was never answered, and so may arrive after the release.
     pub(crate) unresolved: bool,
-    /// The span for which the hold keeps others out though its work may end earlier (C41).
-    pub(crate) at_least: Option<Box<AtLeast>>,
+    /// The time until which the hold keeps others out, however early its work ends (C41). It stops in suspend, which
+    /// can only make the span longer.
+    pub(crate) keeps_out_until: Option<Instant>,
     /// The bound of renewing, while no guard has the lease.
     pub(crate) bound: Option<Box<Bound>>,
 }
@@ -100,7 +103,7 @@ impl Lease {
     /// ```
     pub fn export(&self) -> String {
         let (owner, ttl) = (self.owner.expose(), self.asked.as_millis());
-        let at_least = at_least_suffix(self.at_least.as_deref());
+        let keeps_out = keeps_out_suffix(self.keeps_out_until);
         let bound = bound_suffix(self.bound.as_deref());
         let token = match self.token == self.granted_as {
             true => self.token.to_string(),
@@ -109,7 +112,7 @@ impl Lease {
         let (version, name) =
             (if self.unresolved { UNRESOLVED } else { RESOLVED }, self.name.as_str());
         let kind = kind_suffix(self.kind, &self.slots);
-        format!("{version}:{owner}:{token}{kind}:{ttl}{at_least}{bound}:{name}")
+        format!("{version}:{owner}:{token}{kind}:{ttl}{keeps_out}{bound}:{name}")
     }
 
     /// Reads what [`export`](Lease::export) wrote.
@@ -131,10 +134,10 @@ impl Lease {
         let (kind, slots) = kind_of(kind).ok_or_else(|| refused("its kind is none"))?;
         let ttl = part();
         let (ttl, bound) = ttl.split_once('-').map_or((ttl, None), |(ttl, left)| (ttl, Some(left)));
-        let (ttl, at_least) =
+        let (ttl, keeps_out) =
             ttl.split_once('+').map_or((ttl, None), |(ttl, left)| (ttl, Some(left)));
         let ttl = millis(ttl).ok_or_else(|| refused("its TTL is not 10 ms to 24 h"))?;
-        let at_least = at_least.map(at_least_of).transpose()?;
+        let keeps_out_until = keeps_out.map(keeps_out_of).transpose()?;
         let name = LockName::new(part()).map_err(|_| refused("it names no lock"))?;
         let (granted, deadline) = (ttl.as_duration(), SystemClock.now());
         let asked = ttl;
@@ -150,7 +153,7 @@ impl Lease {
             kind,
             slots,
             unresolved,
-            at_least,
+            keeps_out_until,
             bound,
         })
     }
@@ -190,17 +193,17 @@ fn kind_of(text: &str) -> Option<(Kind, Slots)> {
     }
 }
 
-/// Text behind the TTL of a hold that keeps others out for longer (C41): `+` and the remaining milliseconds.
-fn at_least_suffix(at_least: Option<&AtLeast>) -> String {
-    let left = at_least.and_then(AtLeast::left);
-    left.map_or_else(String::new, |left| format!("+{}", left.as_millis()))
+/// Text behind the TTL of a hold that keeps others out (C41): `+` and the remaining milliseconds.
+fn keeps_out_suffix(until: Option<Instant>) -> String {
+    let left = |until: Instant| until.saturating_duration_since(Instant::now()).as_millis();
+    until.map_or_else(String::new, |until| format!("+{}", left(until)))
 }
 
-/// Reads an [`at_least_suffix`] without its `+`. The span begins anew with the remaining time, so it can only end
-/// later: by the time that the text was on its way.
-fn at_least_of(text: &str) -> Result<Box<AtLeast>, InvalidInput> {
-    let left = millis(text).ok_or_else(|| refused("the rest of its span is not 10 ms to 24 h"))?;
-    Ok(Box::new(AtLeast::new(left, Drift::default())))
+/// Reads a [`keeps_out_suffix`] without its `+`. The span ends later by the time that the text was on its way.
+fn keeps_out_of(left: &str) -> Result<Instant, InvalidInput> {
+    let left = left.parse::<u32>().map(|left| Duration::from_millis(left.into()));
+    left.map(|left| Instant::now() + left)
+        .map_err(|_| refused("the rest of its span is no number of milliseconds"))
 }
 
 /// Text behind the TTL of a hold that is not renewed for ever (C13): `-` and the milliseconds until renewing stops, `-` and
@@ -248,7 +251,7 @@ mod tests {
             kind: Kind::Exclusive,
             slots: Slots::NONE,
             unresolved: false,
-            at_least: None,
+            keeps_out_until: None,
             bound: None,
         };
         assert!(!format!("{lease:?}").contains(&lease.owner.expose()));
@@ -338,7 +341,7 @@ mod tests {
                     let again = Lease::import(&lease.export()).expect("its own text");
                     // The time left of a span and of a bound shrinks meanwhile.
                     let of = |lease: &Lease| {
-                        Lease { at_least: None, bound: None, ..lease.clone() }.export()
+                        Lease { keeps_out_until: None, bound: None, ..lease.clone() }.export()
                     };
                     assert_eq!(of(&again), of(&lease));
                 }

@@ -1,6 +1,5 @@
 //! The types of the contract: plain values that neither wait nor ask a server.
 
-mod at_least;
 mod backend_error;
 mod bound;
 mod capabilities;
@@ -28,7 +27,6 @@ mod token;
 mod ttl;
 mod whom;
 
-pub(crate) use self::at_least::AtLeast;
 pub use self::backend_error::{BackendError, BoxError, Outcome};
 pub(crate) use self::bound::Bound;
 pub use self::capabilities::{Capabilities, Kinds, Order, Renewals, TokenDurability, Wakeup};

@@ -56,16 +56,6 @@ impl OwnerId {
         u32::from_str_radix(digits, 16).is_ok_and(|first| u128::from(first) << 96 & CANDIDATE != 0)
     }
 
-    /// Returns the owner of a hold that outlasts its work (C41). No claim is made with this owner.
-    ///
-    /// [`release_after`](crate::backend::RecordsRuns::release_after) gives the kept hold to this owner. So no request
-    /// of the former owner can extend or end that hold, and a repeated call still finds it. The first 8 hex digits
-    /// stay the same, since they show who had the lock.
-    #[must_use]
-    pub fn retired(self) -> Self {
-        Self(Uuid::from_u128(self.0.as_u128() ^ 1))
-    }
-
     /// Returns the whole id as 32 lower-case hex digits. Treat it as a password.
     pub fn expose(&self) -> String {
         self.0.as_simple().to_string()
@@ -121,12 +111,5 @@ mod tests {
             assert!(!shows(other) && !shows(other.drawn_anew()), "{other}");
         }
         assert!(!OwnerId::shows_candidate("") && !OwnerId::shows_candidate("none"));
-    }
-
-    #[test]
-    fn c41_a_retired_owner_is_another_that_looks_the_same() {
-        let owner = OwnerId::random();
-        assert_ne!(owner, owner.retired());
-        assert_eq!(owner.to_string(), owner.retired().to_string());
     }
 }

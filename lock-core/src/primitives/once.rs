@@ -86,9 +86,10 @@ impl Once {
     /// as soon as it has ended.
     ///
     /// This holds even if the run fails, is cancelled, or the process dies. Before the run starts, the lock is
-    /// extended to this span, by one more request if the TTL is shorter. After an earlier release the lock stays
-    /// held, by nobody, until the span is over. Others get in earlier only if the store loses its data, or an
-    /// operator evicts. Renewals come at the pace of the TTL, so that a loss is noticed within a third of it.
+    /// extended to this span, by one more request if the TTL is shorter. A run that ends within the span sends no
+    /// request: the lock stays held until it expires, when the span is over, or at most one TTL later if the run ended
+    /// in its last TTL. Others get in earlier only if the store loses its data, or an operator evicts. Renewals come
+    /// at the pace of the TTL, so that a loss is noticed within a third of it.
     pub fn at_least(self, span: Duration) -> Self {
         Self { at_least: Some(span), ..self }
     }
@@ -165,8 +166,8 @@ impl Once {
     ///   then stay: let the resource check the token.
     ///
     /// # Cancel safety
-    /// If the future is dropped, the work is dropped and not recorded. The lock is released in the background, not
-    /// before `at_least` is over. If the future is dropped after the work has ended, the run may or may not be
+    /// If the future is dropped, the work is dropped and not recorded. The lock is released in the background, or
+    /// left to expire within `at_least`. If the future is dropped after the work has ended, the run may or may not be
     /// recorded.
     pub async fn try_run<T, E>(
         self,
@@ -191,7 +192,7 @@ impl Once {
     /// Begins a run that the caller ends by dropping or releasing the guard. A successful run of an occurrence must
     /// be [recorded](LockGuard::record) before that.
     ///
-    /// Use it for work that does not fit into a future. The guard does not release the lock before `at_least` is
+    /// Use it for work that does not fit into a future. The guard leaves the lock to expire until `at_least` is
     /// over, even if it is dropped. [`run`](Self::run) and [`try_run`](Self::try_run) do all of this.
     ///
     /// # Errors

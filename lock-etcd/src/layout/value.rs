@@ -2,7 +2,6 @@
 //!
 //! ```text
 //!   exclusive   label                     0xFC to 0xFF: no text in UTF-8 begins with such a byte
-//!   retired     0xFC label                an exclusive hold that outlasts its work (C41)
 //!   permits     0xFE 2/5\nlabel           two of five, which has no slots yet, and so does not hold
 //!               0xFE 2/5:0,3\nlabel       the same with its slots: it holds
 //!   shared      0xFF label
@@ -13,7 +12,7 @@
 //!
 //! A value that is not fully understood, of a later format or of another program, is an exclusive claim without an
 //! owner: others wait for it. A later format begins its values with a byte from 0xF8 to 0xFB. Such a byte is less
-//! than the start of shared and retired claims, and no text.
+//! than the start of shared claims, and no text.
 //!
 //! etcd tells no wall time. So the holder writes its own, in ms since 1970, on a line behind the label, which has no
 //! line breaks. A place in the queue has no time: when it becomes a hold, the holder writes the time with its first
@@ -23,15 +22,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_core::backend::Claim;
 use lock_core::{Kind, Label, OwnerId, Permits, Slots};
-
-/// Start of the value of an exclusive hold that outlasts its work (C41).
-const RETIRED: u8 = 0xFC;
-
-/// Less than the value of any retired hold, and greater than that of any other exclusive hold.
-pub(crate) const BELOW_RETIRED: [u8; 2] = [RETIRED - 1, 0xFF];
-
-/// Greater than the value of any retired hold, and less than that of any claim of another kind.
-pub(crate) const ABOVE_RETIRED: [u8; 1] = [RETIRED + 1];
 
 /// Start of the value of a shared claim.
 const SHARED: u8 = 0xFF;
@@ -51,8 +41,6 @@ pub(crate) struct Value {
     pub(crate) label: Label,
     /// Time of the grant on the holder's wall clock, if the value has it (C45).
     pub(crate) since: Option<SystemTime>,
-    /// True if the hold outlasts its work (C41).
-    pub(crate) is_retired: bool,
     /// Owner of the claim; `None` if the value is not understood.
     pub(crate) owner: Option<OwnerId>,
 }
@@ -74,12 +62,6 @@ pub(crate) fn of_holder(claim: &Claim, slots: &Slots, now: SystemTime) -> Vec<u8
 pub(crate) fn claimed(place: &Value, now: SystemTime) -> Vec<u8> {
     let text = text(&place.label, Some(now), place.owner);
     [start(place.kind, &place.slots), text.into()].concat()
-}
-
-/// Returns the value of a hold that outlasts its work, with the former value `held`.
-pub(crate) fn retired(held: &Value, now: SystemTime) -> Vec<u8> {
-    let since = held.since.unwrap_or(now);
-    [&[RETIRED], text(&held.label, Some(since), held.owner).as_bytes()].concat()
 }
 
 /// Returns the part behind the kind.
@@ -110,7 +92,6 @@ pub(crate) fn read(value: &[u8]) -> Value {
     let read = match value {
         [SHARED, text @ ..] => read_text(text).map(|value| Value { kind: Kind::Shared, ..value }),
         [PERMITS, text @ ..] => read_permits(text),
-        [RETIRED, text @ ..] => read_text(text).map(|value| Value { is_retired: true, ..value }),
         text => read_text(text),
     };
     read.unwrap_or_default()
@@ -190,27 +171,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn c41_a_retired_value_is_told_apart_by_the_server_and_tells_the_same() {
-        let now = UNIX_EPOCH + Duration::from_millis(1);
-        let is_retired = |value: &[u8]| *value > BELOW_RETIRED[..] && *value < ABOVE_RETIRED[..];
-        for label in ["", "a host", "\u{10ffff}"] {
-            for (kind, slots) in kinds() {
-                let claim = claim(kind, label);
-                assert!(!is_retired(&of_waiter(&claim)), "{kind}");
-                assert!(!is_retired(&of_holder(&claim, &slots, now)), "{kind}");
-            }
-            let claim = claim(Kind::Exclusive, label);
-            for held in [of_waiter(&claim), of_holder(&claim, &Slots::NONE, now)] {
-                let held = read(&held);
-                let value = retired(&held, now);
-                assert!(is_retired(&value), "{value:?}");
-                assert_eq!(read(&value), Value { since: Some(now), is_retired: true, ..held });
-                assert_eq!(retired(&read(&value), UNIX_EPOCH), value, "once more");
-            }
-        }
-    }
-
     /// S3: a value that is not fully understood is an exclusive claim without an owner, whatever its start is.
     #[test]
     fn s3_a_value_that_is_not_understood_is_that_of_an_exclusive_claim() {
@@ -277,7 +237,7 @@ mod tests {
             "2/5:0,3\nlabel\n",
             "18446744073709551615",
         ];
-        const STARTS: [&[u8]; 5] = [b"", &[SHARED], &[PERMITS], &[RETIRED], &[0xF8]];
+        const STARTS: [&[u8]; 4] = [b"", &[SHARED], &[PERMITS], &[0xF8]];
         lock_fuzz::check(|(choice, parts): &(u8, lock_fuzz::Parts)| {
             let first = STARTS[usize::from(*choice) % STARTS.len()];
             let value = read(&[first, lock_fuzz::text(WORDS, parts).as_bytes()].concat());

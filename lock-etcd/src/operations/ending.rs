@@ -7,7 +7,7 @@ use lock_core::{BackendError, Holder, LockName, OwnerId, Whom};
 use crate::operations::backend::EtcdBackend;
 use crate::protocol::floor::last_of_claim;
 use crate::protocol::requests;
-use crate::protocol::view::{deleted, unless_retired};
+use crate::protocol::view::deleted;
 use crate::wire::error::overtaken;
 
 impl EtcdBackend {
@@ -16,9 +16,6 @@ impl EtcdBackend {
         name: &LockName,
         owner: OwnerId,
     ) -> Result<Release, BackendError> {
-        if self.claims.is_retired(owner) {
-            return Ok(Release::NotHeld);
-        }
         self.waiters.forget(owner);
         let range = self.root.claims(name);
         let released = match self.claims.held(owner, &range) {
@@ -36,9 +33,8 @@ impl EtcdBackend {
     /// key, so only this claim is deleted (C14).
     async fn delete_found(&self, name: &LockName, owner: OwnerId) -> Result<bool, BackendError> {
         let Some(claim) = Box::pin(self.find(name, owner)).await? else { return Ok(false) };
-        let answer = self.server.txn(requests::delete_unless_retired(&claim)).await?;
-        let deleted = unless_retired(&answer)?.map(|answer| deleted(&answer)).transpose()?;
-        Ok(deleted.flatten().is_some())
+        let answer = self.server.txn(requests::delete(&claim)).await?;
+        Ok(deleted(&answer)?.is_some())
     }
 
     pub(crate) async fn withdraw_one(
@@ -66,11 +62,8 @@ impl EtcdBackend {
             return Ok(());
         };
         self.claims.answered(&asked, &withdrawn);
-        // C41: a hold that outlasts its work still has the key.
-        match withdrawn?.succeeded {
-            true => self.claims.give_up(owner),
-            false => self.claims.forget(owner, &range),
-        }
+        withdrawn?;
+        self.claims.forget(owner, &range);
         Ok(())
     }
 
@@ -89,11 +82,6 @@ impl EtcdBackend {
         let mut ended = Vec::new();
         for ((_, holder), answer) in wanted.iter().zip(join_all(deletions).await) {
             let gone = answer.and_then(|answer| deleted(&answer));
-            if let Ok(Some(gone)) = &gone
-                && gone.value.is_retired
-            {
-                self.end_lease(gone.lease, &gone.key).await;
-            }
             let last = holder.token.map(last_of_claim);
             ended.push(gone.map(|gone| gone.map(|_| holder.clone().reserved(last))));
         }

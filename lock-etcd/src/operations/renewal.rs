@@ -14,7 +14,7 @@ use lock_core::{BackendError, Clock, Moment, OwnerId, SystemClock};
 use crate::layout::stored_claim::StoredClaim;
 use crate::operations::backend::EtcdBackend;
 use crate::protocol::requests;
-use crate::protocol::view::{entries, unless_retired};
+use crate::protocol::view::entries;
 use crate::sessions::session::Session;
 use crate::wire::error::overtaken;
 
@@ -149,10 +149,7 @@ impl EtcdBackend {
                 true => requests::reattach(seen, to),
                 false => requests::claim(seen, to),
             };
-            // C41: a hold whose work has ended belongs to nobody.
-            let Some(moved) = unless_retired(&self.server.txn(txn).await?)? else {
-                return Ok(false);
-            };
+            let moved = self.server.txn(txn).await?;
             if !moved.succeeded {
                 return match entries(&moved)?.pop().flatten() {
                     Some(_) => Err(overtaken("the hold changed while it was extended")),

@@ -1,60 +1,26 @@
-//! Runs once: holds that outlast their work, and records of runs. Each has a separate lease that nobody renews, so
-//! that it expires by the server's clock.
+//! Records of runs. Each has a separate lease that nobody renews, so that it expires by the server's clock.
 //!
 //! ```text
-//!   held ── release_after ──▶ retired: its value says so, its place stays ── the lease ends ──▶ free
-//!     └──── record ─────────▶ a key of the run ── the lease ends ──▶ forgotten
+//!   held ── record ──▶ a key of the run ── the lease ends ──▶ forgotten
 //! ```
 //!
 //! R1: a lease that its key has left, or never had, is revoked ([`KeyLease`]).
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use etcd_client::{Client, DeleteOptions, DeleteResponse, GetOptions, KeyValue, Txn};
-use lock_core::backend::{Record, Recording, RecordsRuns, Release};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
+use etcd_client::{Client, DeleteOptions, DeleteResponse, GetOptions, KeyValue};
+use lock_core::backend::{Record, Recording, RecordsRuns};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
 
-use crate::layout::stored_claim::StoredClaim;
 use crate::operations::backend::EtcdBackend;
 use crate::protocol::requests;
-use crate::protocol::view::{only, replaced, unless_retired};
+use crate::protocol::view::replaced;
 use crate::sessions::key_lease::KeyLease;
 use crate::sessions::pool::whole_seconds;
 use crate::sessions::session::Session;
-use crate::wire::answer::Answer;
 use crate::wire::error::not_understood;
 
 #[async_trait]
 impl RecordsRuns for EtcdBackend {
-    /// Leaves the hold of `owner` to nobody, for `delay` (C41).
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        self.waiters.forget(owner);
-        let Some(key) = self.key_of(name, owner).await? else { return Ok(Release::NotHeld) };
-        let held = only(&self.server.get(key.as_bytes(), None).await?);
-        let Some(held) = held.filter(|held| held.value.owner == Some(owner)) else {
-            self.claims.forget(owner, &self.root.claims(name));
-            return Ok(Release::NotHeld);
-        };
-        let range = self.root.claims(name);
-        let retire = |lease| requests::retire(&range, &held, lease);
-        let span = delay.as_duration();
-        let retired = self.on_own_lease(&held.key, owner, span, retire, |answer| Ok(Some(answer)));
-        let Some(former) = retired.await? else { return Ok(Release::NotHeld) };
-        self.claims.retire(owner, delay);
-        // A repeated call has found the retired hold.
-        if let Some(former) = former.as_ref().map(StoredClaim::of).filter(|it| it.value.is_retired)
-        {
-            self.end_lease(former.lease, &former.key).await;
-        }
-        Ok(Release::Released)
-    }
-
     /// Records a successful run, if its hold is still valid (C42).
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let Some(own) = self.key_of(&record.name, record.owner).await? else {
@@ -65,11 +31,19 @@ impl RecordsRuns for EtcdBackend {
             return Ok(Recording::Lost);
         };
         let run = self.root.run(&record.name, &record.occurrence);
-        let put = |lease| requests::record(&own, revision, &run, record.token, lease);
-        let read = |answer| unless_retired(&answer);
-        let recorded = self.on_own_lease(run.as_bytes(), record.owner, record.remember, put, read);
-        let Some(former) = recorded.await? else { return Ok(Recording::Lost) };
-        self.end_lease_of(former.as_ref()).await;
+        let session = Session::new(self.server.clone(), whole_seconds(record.remember));
+        let lease = KeyLease::note(&self.claims, session.id(), run.as_bytes(), Some(record.owner));
+        self.keeper.ensure_running();
+        session.last_for(record.remember).await?;
+        let put = requests::record(&own, revision, &run, record.token, session.id());
+        let answer = self.server.txn(put).await?;
+        if !answer.succeeded {
+            // After a failure the keeper tries again.
+            let _ = Box::pin(lease.end(&self.server)).await;
+            return Ok(Recording::Lost);
+        }
+        lease.settled();
+        self.end_lease_of(replaced(&answer)).await;
         Ok(Recording::Recorded)
     }
 
@@ -109,43 +83,13 @@ impl RecordsRuns for EtcdBackend {
 }
 
 impl EtcdBackend {
-    /// Carries out a transaction of `owner` that puts a key on a new lease, which lasts for at least `span` from now.
-    /// Returns the former state of the key; `None` if the transaction did not succeed.
-    async fn on_own_lease(
-        &self,
-        key: &[u8],
-        owner: OwnerId,
-        span: Duration,
-        put: impl FnOnce(i64) -> Txn,
-        read: impl FnOnce(Answer) -> Result<Option<Answer>, BackendError>,
-    ) -> Result<Option<Option<KeyValue>>, BackendError> {
-        let session = Session::new(self.server.clone(), whole_seconds(span));
-        let lease = KeyLease::note(&self.claims, session.id(), key, Some(owner));
-        self.keeper.ensure_running();
-        session.last_for(span).await?;
-        let answer = read(self.server.txn(put(session.id())).await?)?;
-        let Some(answer) = answer.filter(|answer| answer.succeeded) else {
-            // After a failure the keeper tries again.
-            let _ = Box::pin(lease.end(&self.server)).await;
-            return Ok(None);
-        };
-        lease.settled();
-        Ok(Some(replaced(&answer).cloned()))
-    }
-
-    /// Ends the separate lease of a key that has left it. After a failure the keeper tries again.
-    pub(crate) async fn end_lease(&self, id: i64, key: &[u8]) {
-        if id != 0 {
-            let lease = KeyLease::note(&self.claims, id, key, None);
+    /// Ends the separate lease of a record that was replaced or deleted. After a failure the keeper tries again.
+    async fn end_lease_of(&self, record: Option<&KeyValue>) {
+        let record = record.filter(|record| record.lease() != 0 && token_in(record).is_some());
+        if let Some(record) = record {
+            let lease = KeyLease::note(&self.claims, record.lease(), record.key(), None);
             self.keeper.ensure_running();
             let _ = Box::pin(lease.end(&self.server)).await;
-        }
-    }
-
-    /// Does the same for a record that was replaced or deleted.
-    async fn end_lease_of(&self, record: Option<&KeyValue>) {
-        if let Some(record) = record.filter(|record| token_in(record).is_some()) {
-            self.end_lease(record.lease(), record.key()).await;
         }
     }
 }

@@ -179,10 +179,7 @@ pub(crate) fn claim(place: &StoredClaim, to: i64) -> Txn {
     let unchanged = Compare::mod_revision(key, CompareOp::Equal, place.modified);
     let value = value::claimed(&place.value, SystemTime::now());
     let put = TxnOp::put(key, value, Some(PutOptions::new().with_lease(to)));
-    unless_retired(
-        key,
-        Txn::new().when([unchanged]).and_then([put]).or_else([TxnOp::get(key, None)]),
-    )
+    Txn::new().when([unchanged]).and_then([put]).or_else([TxnOp::get(key, None)])
 }
 
 /// Moves the key of a hold to another lease, if it is still the same hold on the same lease. Otherwise it
@@ -193,30 +190,7 @@ pub(crate) fn reattach(hold: &StoredClaim, to: i64) -> Txn {
     let same_lease = Compare::lease(key, CompareOp::Equal, hold.lease);
     let options = PutOptions::new().with_lease(to).with_ignore_value();
     let put = TxnOp::put(key, "", Some(options));
-    let moved = Txn::new().when([same_hold, same_lease]).and_then([put]);
-    unless_retired(key, moved.or_else([TxnOp::get(key, None)]))
-}
-
-/// Carries out `txn`, unless the claim is a hold that outlasts its work (C41).
-/// [`view::unless_retired`](crate::protocol::view::unless_retired) reads the outcome.
-fn unless_retired(key: impl Into<Vec<u8>> + Clone, txn: Txn) -> Txn {
-    Txn::new().when(is_retired(key)).or_else([TxnOp::txn(txn)])
-}
-
-fn is_retired(key: impl Into<Vec<u8>> + Clone) -> [Compare; 2] {
-    let above = Compare::value(key.clone(), CompareOp::Greater, value::BELOW_RETIRED);
-    [above, Compare::value(key, CompareOp::Less, value::ABOVE_RETIRED)]
-}
-
-/// Leaves a hold with this value to nobody, on a separate lease (C41), if it exists and is the first of all claims on
-/// the lock, and reads its last value. The create revision stays, and so does its place before the waiters.
-pub(crate) fn retire(range: &str, held: &StoredClaim, lease: i64) -> Txn {
-    let revision = held.revision;
-    let same_hold = Compare::create_revision(&*held.key, CompareOp::Equal, revision);
-    let is_first = Compare::create_revision(range, CompareOp::Greater, revision - 1).with_prefix();
-    let options = Some(PutOptions::new().with_lease(lease).with_prev_key());
-    let put = TxnOp::put(&*held.key, value::retired(&held.value, SystemTime::now()), options);
-    Txn::new().when([same_hold, is_first]).and_then([put])
+    Txn::new().when([same_hold, same_lease]).and_then([put]).or_else([TxnOp::get(key, None)])
 }
 
 /// Records a run in a separate key, if its hold is still valid with its token (C42), and reads the former record.
@@ -224,17 +198,15 @@ pub(crate) fn record(own: &str, revision: i64, run: &str, token: FencingToken, l
     let same_hold = Compare::create_revision(own, CompareOp::Equal, revision);
     let options = Some(PutOptions::new().with_lease(lease).with_prev_key());
     let put = TxnOp::put(run, token.to_string(), options);
-    unless_retired(own, Txn::new().when([same_hold]).and_then([put]))
+    Txn::new().when([same_hold]).and_then([put])
 }
 
-/// Withdraws a claim: while the mark exists, no later request of the claim is carried out (C19). A hold that outlasts
-/// its work stays (C41).
+/// Withdraws a claim: while the mark exists, no later request of the claim is carried out (C19).
 pub(crate) fn withdraw(own: Option<&str>, root: &Root, owner: OwnerId, lease: i64) -> Txn {
     let options = Some(PutOptions::new().with_lease(lease));
     let mark = TxnOp::put(root.withdrawn(owner), "", options);
-    let Some(own) = own else { return Txn::new().and_then([mark]) };
-    let delete = TxnOp::delete(own, None);
-    Txn::new().when(is_retired(own)).and_then([mark.clone()]).or_else([delete, mark])
+    let delete = own.map(|own| TxnOp::delete(own, None));
+    Txn::new().and_then(delete.into_iter().chain([mark]).collect::<Vec<_>>())
 }
 
 /// Ends the hold that was made in this revision, and no later hold with the same key.
@@ -248,11 +220,6 @@ pub(crate) fn delete(entry: &StoredClaim) -> Txn {
     let same = Compare::create_revision(&*entry.key, CompareOp::Equal, entry.revision);
     let options = Some(DeleteOptions::new().with_prev_key());
     Txn::new().when([same]).and_then([TxnOp::delete(&*entry.key, options)])
-}
-
-/// Does the same as [`delete`], except for a hold that outlasts its work (C41).
-pub(crate) fn delete_unless_retired(entry: &StoredClaim) -> Txn {
-    unless_retired(&*entry.key, delete(entry))
 }
 
 /// Deletes a key if it is on one of the leases. With a revision, it must also be the claim of that revision.

@@ -104,14 +104,6 @@ pub(crate) fn entries(answer: &Answer) -> Result<Vec<Option<StoredClaim>>, Backe
     answer.parts.iter().map(entry).collect()
 }
 
-/// Returns the answer to a transaction that spares a hold which outlasts its work; `None` for such a hold.
-pub(crate) fn unless_retired(answer: &Answer) -> Result<Option<Answer>, BackendError> {
-    match answer.succeeded {
-        true => Ok(None),
-        false => Ok(answer.of_each()?.pop()),
-    }
-}
-
 /// Reads the answer about one key.
 pub(crate) fn only(found: &GetResponse) -> Option<StoredClaim> {
     found.kvs().first().map(StoredClaim::of)

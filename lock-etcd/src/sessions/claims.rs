@@ -35,8 +35,6 @@ struct Known {
     /// Leases of single keys, by their ids.
     unsettled: HashMap<i64, Unsettled>,
     claims: HashMap<OwnerId, Claimed>,
-    /// The owners whose holds outlast their work, until those end (C41).
-    retired: HashMap<OwnerId, Moment>,
     seats: Seats,
 }
 
@@ -215,19 +213,6 @@ impl Claims {
         }
     }
 
-    /// Notes that the hold belongs to nobody from now on, and ends after `delay`: its key has a separate lease.
-    pub(crate) fn retire(&self, owner: OwnerId, delay: Ttl) {
-        let (now, mut known) = (SystemClock.now(), self.known());
-        known.give_up(owner);
-        known.retired.retain(|_, end| !now.has_reached(*end));
-        known.retired.insert(owner, now.after(whole(delay)));
-    }
-
-    /// Returns true if the hold of `owner` outlasts its work. Deleting its key would let others in early.
-    pub(crate) fn is_retired(&self, owner: OwnerId) -> bool {
-        self.known().retired.get(&owner).is_some_and(|end| !SystemClock.now().has_reached(*end))
-    }
-
     /// Notes that the hold of this revision is gone. A later hold of the same owner is another one, and so is a
     /// waiting claim.
     pub(crate) fn lost(&self, owner: OwnerId, revision: i64) {
@@ -342,8 +327,8 @@ impl Claims {
 
 impl Default for Known {
     fn default() -> Self {
-        let (sessions, unsettled, claims, retired, seats) = Default::default();
-        Self { process: process::id(), sessions, unsettled, claims, retired, seats }
+        let (sessions, unsettled, claims, seats) = Default::default();
+        Self { process: process::id(), sessions, unsettled, claims, seats }
     }
 }
 

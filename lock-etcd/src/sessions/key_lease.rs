@@ -1,4 +1,4 @@
-//! A lease for one key: of a hold that outlasts its work, or of the record of a run. Nobody renews it.
+//! A lease for the record of a run. Nobody renews it.
 //!
 //! ```text
 //!   noted ──▶ granted ──▶ its key is on it: settled, since both end by the server's clock

@@ -1,7 +1,7 @@
-//! Runs once: records beside the locks, and holds that keep others out after their release.
+//! Runs once: records beside the locks.
 
-use lock_core::backend::{Record, Recording, Release};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
+use lock_core::backend::{Record, Recording};
+use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
 
 use super::Directory;
 use crate::blocking::Caller;
@@ -9,23 +9,6 @@ use crate::locked_file::LockTimeout;
 use crate::runs::Runs;
 
 impl Directory {
-    /// Keeps all others out for `delay`, with an owner that nobody has (C41).
-    pub(crate) fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let Some(mut lock) = self.find(name, LockTimeout::new())? else {
-            return Ok(Release::NotHeld);
-        };
-        let release = lock.value.release_after(owner, delay, lock.now().reading());
-        if release == Release::Released {
-            lock.write()?;
-        }
-        Ok(release)
-    }
-
     /// C42: the lock's file is locked from the check to the record, so that nobody is granted the lock in between.
     /// The record's text is written before, since a disk may be slow.
     pub(crate) fn record(

@@ -14,7 +14,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockAdmin, LockName,
-    Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl, Wakeup,
+    Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
 };
 use redis::cmd;
 
@@ -23,7 +23,7 @@ use crate::protocol::error::{BACKEND, listening};
 use crate::protocol::keys::{self, Keys, RUNS};
 use crate::protocol::message::{Acquiring, Message, Releasing};
 use crate::protocol::reply;
-use crate::scripts::{POLLED, RECORD, RELEASE_AFTER, RESERVE, WITHDRAW};
+use crate::scripts::{POLLED, RECORD, RESERVE, WITHDRAW};
 use crate::topology::Topology;
 use crate::wire::node::Node;
 
@@ -167,17 +167,6 @@ impl ReservesTokens for RedisBackend {
 
 #[async_trait]
 impl RecordsRuns for RedisBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let (keys, retired) = (Keys::new(name), owner.retired());
-        let args = (owner.expose(), retired.expose(), delay.as_millis());
-        reply::release(self.server.run(&RELEASE_AFTER, &[keys.lock()], args).await?)
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let (keys, token) = (Keys::new(&record.name), record.token.to_string());
         let hold = format!("{}:{token}:", record.owner.expose());

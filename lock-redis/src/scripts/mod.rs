@@ -49,7 +49,6 @@ script!(
 );
 script!(RELEASE_TOGETHER, "release_together");
 script!(RESERVE, "key", "waiting", "holds", "granting", "reserve");
-script!(RELEASE_AFTER, "release_after");
 script!(RECORD, "record");
 script!(WITHDRAW, "key", "waiting", "holds", "granting", "withdraw");
 script!(INSPECT, "key", "holds", "inspect");

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lock_core::backend::{
-    Record, Recording, RecordsRuns, Release, Reservation, Reserved, ReservesTokens, TokenRange,
+    Record, Recording, RecordsRuns, Reservation, Reserved, ReservesTokens, TokenRange,
 };
-use lock_core::{DistributedLock, FencingToken, LockName, Occurrence, OwnerId, RecordedRun, Ttl};
+use lock_core::{DistributedLock, FencingToken, LockName, Occurrence, RecordedRun};
 
 use super::backend::{Answer, Broken};
 use super::flaw::Flaw;
@@ -34,22 +34,6 @@ impl ReservesTokens for Broken {
 
 #[async_trait]
 impl RecordsRuns for Broken {
-    async fn release_after(&self, name: &LockName, owner: OwnerId, delay: Ttl) -> Answer<Release> {
-        self.begin();
-        match self.flaw {
-            Flaw::ReleasesAtOnce => self.sound.release(name, owner).await,
-            Flaw::StaysItsOwners => {
-                let claim = self.seen().claims.get(name).cloned();
-                let Some(mut claim) = claim.filter(|claim| claim.owner == owner) else {
-                    return Ok(Release::NotHeld);
-                };
-                claim.ttl = delay;
-                self.sound.acquire(&claim, None).await.map(|_| Release::Released)
-            }
-            _ => self.sound.release_after(name, owner, delay).await,
-        }
-    }
-
     async fn record(&self, record: &Record) -> Answer<Recording> {
         self.begin();
         let mut record = record.clone();

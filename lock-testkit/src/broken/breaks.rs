@@ -138,10 +138,6 @@ breaks! {
         => c02_names_are_data, "is to be a lock of its own";
     "names that are cut" = Flaw::StoresNames(|name| name.chars().take(255).collect())
         => c02_names_are_data, "is to be a lock of its own";
-    "a delayed release that frees the lock at once" = Flaw::ReleasesAtOnce
-        => c41_a_delayed_release_ends_the_hold_then, "the server is to keep others out for";
-    "a delayed release that leaves the hold to its owner" = Flaw::StaysItsOwners
-        => c41_a_hold_whose_release_is_delayed_is_nobodys, "what was released is not to be extended";
     "a record after the loss" = Flaw::RecordsAfterLoss
         => c42_a_holder_that_lost_the_lock_cannot_record, "a holder is not to record after its eviction";
     "a record for another hold of the same owner" = Flaw::RecordsUnderAnyToken

@@ -75,10 +75,6 @@ pub(super) enum Flaw {
     NeverYields,
     /// Stores each name in a changed form, so that some names become equal.
     StoresNames(fn(&str) -> String),
-    /// A delayed release frees the lock at once.
-    ReleasesAtOnce,
-    /// A delayed release only makes the hold longer: it stays its owner's.
-    StaysItsOwners,
     /// Records a run even if its holder has lost the lock.
     RecordsAfterLoss,
     /// An owner that holds the lock again can record for a hold that it lost.

@@ -3,84 +3,20 @@
 //! The tests use another client to see that others are kept out: it tries all the time, and must not be granted the
 //! lock too early. A busy machine only makes the span longer, so it fails no sound backend.
 
-use crate::Expect;
-use lock_core::backend::DistributedLockExt;
 use std::future::pending;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
 use super::harness::Harness;
-use super::records::record;
-use super::steps::{
-    answered, claim, client, eventually, faulty_client, fresh_name, granted, patient, renewal,
-    until_expired,
-};
+use super::steps::{answered, client, eventually, faulty_client, fresh_name, patient};
 use crate::{Fault, Operation};
-use lock_core::backend::{Attempt, Claim, Extension, Recording, Release};
 use lock_core::{
     DistributedLock, Drift, Lease, LockClient, LockError, LockName, LostReason, Once, OnceOutcome,
-    Ttl,
 };
 
-/// C41: a delayed release ends the hold at that time: before its TTL is over, or after it.
-pub async fn c41_a_delayed_release_ends_the_hold_then(harness: &dyn Harness) {
-    let Some(backend) = running_once(harness).await else { return };
-    for (ttl, delay) in [(harness.long_ttl(), harness.ttl()), (harness.ttl(), harness.ttl() * 2)] {
-        let held = claim(&fresh_name(), ttl);
-        granted(&*backend, &held).await;
-        let (asked, delay) = (Instant::now(), Ttl::new(delay).expect("a good TTL"));
-        let released =
-            backend.expect_run_records().release_after(&held.name, held.owner, delay).await;
-        assert_eq!(released.expect("an answer"), Release::Released, "it was held");
-        let next = next_holder(harness, &*backend, &held.name).await;
-        assert_kept(asked.elapsed(), delay.as_duration());
-        backend.release(&held.name, next.owner).await.expect("an answer");
-    }
-}
-
-/// C41, C10: a hold with a delayed release belongs to nobody, except for a repeated call.
-pub async fn c41_a_hold_whose_release_is_delayed_is_nobodys(harness: &dyn Harness) {
-    let Some(backend) = running_once(harness).await else { return };
-    let held = claim(&fresh_name(), harness.long_ttl());
-    let (name, owner, stranger) = (&held.name, held.owner, claim(&held.name, harness.ttl()).owner);
-    let delay = Ttl::new(harness.limit()).expect("a good TTL");
-    let token = granted(&*backend, &held).await.token;
-    let by_a_stranger =
-        backend.expect_run_records().release_after(name, stranger, delay).await.expect("an answer");
-    assert_eq!(by_a_stranger, Release::NotHeld, "a stranger is not to release a hold");
-    let extended = backend.extend_one(&renewal(&held, token)).await.expect("an answer");
-    assert!(matches!(extended, Extension::Extended(_)), "a stranger is not to end a hold");
-    for _first_and_repeat in 0..2 {
-        let released = backend
-            .expect_run_records()
-            .release_after(name, owner, delay)
-            .await
-            .expect("an answer");
-        assert_eq!(released, Release::Released, "a repeat is to find what it did");
-    }
-    let extended = backend.extend_one(&renewal(&held, token)).await.expect("an answer");
-    assert_eq!(extended, Extension::Lost, "what was released is not to be extended");
-    let recorded =
-        backend.expect_run_records().record(&record(&held, token, "x", delay.as_duration())).await;
-    assert_eq!(recorded.expect("an answer"), Recording::Lost, "what was released cannot record");
-    let released = backend.release(name, owner).await.expect("an answer");
-    assert_eq!(released, Release::NotHeld, "what was released is not to be released again");
-    let holder = backend
-        .expect_admin()
-        .inspect(name)
-        .await
-        .expect("an answer")
-        .holder()
-        .cloned()
-        .expect("it is kept");
-    assert_eq!(holder.token, Some(token), "an inspection is to tell who had it");
-    harness.evict(name).await;
-    until_expired(harness, &*backend, name).await;
-}
-
-/// C41: waiters are served when the delayed release is over.
-pub async fn c41_those_who_wait_are_served_after_the_delay(harness: &dyn Harness) {
+/// C41: waiters are served when the span is over.
+pub async fn c41_those_who_wait_are_served_after_the_span(harness: &dyn Harness) {
     let (holder, waiter, name) = (client(harness).await, client(harness).await, fresh_name());
     let Some(run) = at_least(harness, &holder, &name, harness.ttl() * 2).await else { return };
     let (began, guard) = (Instant::now(), begun(run).await);
@@ -126,7 +62,7 @@ pub async fn c41_a_run_that_died_keeps_others_out(harness: &dyn Harness) {
     let (client, faulty) = faulty_client(harness).await;
     let Some(run) = at_least(harness, &client, &name, harness.ttl() * 3).await else { return };
     let (began, guard) = (Instant::now(), begun(run).await);
-    for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
+    for operation in [Operation::Extend, Operation::Release] {
         faulty.always(operation, Fault::Silence);
     }
     until_begun(harness, &other, &name).await;
@@ -190,7 +126,7 @@ pub async fn c41_a_run_that_is_handed_on_and_dies_keeps_others_out(harness: &dyn
     let (began, guard) = (Instant::now(), begun(run).await);
     let text = guard.detach().expect("held").export();
     let handed_on = two.attach(Lease::import(&text).expect("its own text")).await.expect("held");
-    for operation in [Operation::Extend, Operation::Release, Operation::ReleaseAfter] {
+    for operation in [Operation::Extend, Operation::Release] {
         faulty.always(operation, Fault::Silence);
     }
     until_begun(harness, &other, &name).await;
@@ -257,20 +193,6 @@ async fn until_begun(harness: &dyn Harness, client: &LockClient, name: &LockName
         }
         sleep(harness.ttl() / 50).await;
     }
-}
-
-/// Tries until the lock is granted, and returns the granted claim.
-async fn next_holder(
-    harness: &dyn Harness,
-    backend: &dyn DistributedLock,
-    name: &LockName,
-) -> Claim {
-    let (next, end) = (claim(name, harness.ttl()), Instant::now() + harness.limit());
-    while !matches!(backend.acquire(&next, None).await, Ok(Attempt::Granted(_))) {
-        assert!(Instant::now() < end, "a hold whose release was delayed is to end");
-        sleep(harness.ttl() / 50).await;
-    }
-    next
 }
 
 /// Asserts that others were kept out for the span, less the difference of the clocks.

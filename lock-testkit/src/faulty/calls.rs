@@ -11,7 +11,7 @@ use lock_core::backend::{
 };
 use lock_core::{
     BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, Occurrence, Outcome, OwnerId, RecordedRun, Ttl, Whom,
+    LockName, LockState, Occurrence, Outcome, OwnerId, RecordedRun, Whom,
 };
 
 use super::{Faulty, Operation, failure, forbidden, stuck};
@@ -115,16 +115,6 @@ impl ReservesTokens for Faulty {
 
 #[async_trait]
 impl RecordsRuns for Faulty {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let answer = able(self.backend.run_records())?.release_after(name, owner, delay);
-        self.call_about(name, Operation::ReleaseAfter, answer).await
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let answer = able(self.backend.run_records())?.record(record);
         self.call_about(&record.name, Operation::Record, answer).await

@@ -97,22 +97,6 @@ fn c32_no_register_shows_an_owner() {
 }
 
 #[test]
-fn c41_a_hold_whose_release_is_delayed_is_nobodys() {
-    let (mut lock, one, two) = (lock(), claim(100), claim(10));
-    let token = granted(lock.acquire("test", &one, at(100)));
-    let delay = Ttl::new(Duration::from_secs(10)).expect("a TTL");
-    assert_eq!(lock.release_after(two.owner, delay, at(100)), Release::NotHeld);
-    for _first_and_repeat in 0..2 {
-        assert_eq!(lock.release_after(one.owner, delay, at(100)), Release::Released);
-    }
-    assert_eq!(lock.extend(&renewal(&one, token, 100), at(101)), Extension::Lost);
-    assert_eq!(lock.release(one.owner, at(101)), Release::NotHeld);
-    let busy = lock.acquire("test", &two, at(111)).expect("an answer");
-    assert!(matches!(busy, Attempt::Busy(_)), "it is kept for all of the delay");
-    granted(lock.acquire("test", &two, at(112)));
-}
-
-#[test]
 fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
     let (mut lock, one) = (lock(), claim(10));
     let token = granted(lock.acquire("test", &one, at(100)));

@@ -52,7 +52,7 @@ impl Hold {
             return None;
         }
         let deadline = self.drift.deadline(asked, ttl, granted);
-        let deadline = match state.lease.at_least {
+        let deadline = match state.lease.keeps_out_until {
             // A renewal for the whole span may have been in flight when the run began.
             Some(_) => self.bounded(deadline),
             None => deadline,

@@ -23,7 +23,7 @@ fn hold_by(clock: Arc<dyn Clock>, granted: Duration) -> Hold {
         kind: claim.kind,
         slots: Slots::NONE,
         unresolved: false,
-        at_least: None,
+        keeps_out_until: None,
         bound: None,
     };
     let telemetry = Telemetry::new("test", &ClientOptions::new());

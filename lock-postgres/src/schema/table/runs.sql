@@ -1,25 +1,5 @@
 -- Runs that succeeded (C42).
 
--- Ends the hold of `me`, and keeps everybody out for `delay_ms`, under an owner id that no claim has (C41).
--- Returns true if `me` held the lock, or released it this way before. The answer waits for the disk: otherwise a
--- crash would end the hold at its TTL, which may be earlier.
-CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_release_after"(
-    lock_name text, me uuid, retired uuid, delay_ms bigint
-) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, pg_temp SET lock_timeout = '1s'
-SET enable_seqscan = off AS $$
-BEGIN
-    PERFORM "@schema@"."@table@_v1_durably"();
-    PERFORM FROM "@schema@"."@table@" l WHERE l.name = lock_name FOR UPDATE;
-    UPDATE "@schema@"."@table@_grants" g
-        SET owner = retired, expires_at = clock_timestamp() + delay_ms * interval '1 millisecond'
-        WHERE g.name = lock_name AND g.owner IN (me, retired)
-            AND g.expires_at > clock_timestamp();
-    RETURN FOUND;
-END
-$$;
-
 -- Records a run if `me` holds the lock under this token; returns false if the hold is over. The row of the lock
 -- stays locked from the check to the commit, so that nobody is granted the lock in between.
 CREATE OR REPLACE FUNCTION "@schema@"."@table@_v1_record"(

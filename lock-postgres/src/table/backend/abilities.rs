@@ -1,15 +1,13 @@
 //! Abilities beyond the four verbs: token ranges, records of runs, operators.
 
 use async_trait::async_trait;
-use lock_core::backend::{
-    Record, Recording, RecordsRuns, Release, Reservation, Reserved, ReservesTokens,
-};
+use lock_core::backend::{Record, Recording, RecordsRuns, Reservation, Reserved, ReservesTokens};
 use lock_core::{
     BackendError, DistributedLock, FencingToken, Finding, Holder, LockAdmin, LockName, LockState,
-    Occurrence, OwnerId, RecordedRun, Ttl, Whom,
+    Occurrence, RecordedRun, Whom,
 };
 
-use super::{PostgresBackend, RELEASE, millis, released};
+use super::PostgresBackend;
 use crate::error::unreadable;
 use crate::table::answers;
 use crate::{doctor, reply};
@@ -28,17 +26,6 @@ impl ReservesTokens for PostgresBackend {
 
 #[async_trait]
 impl RecordsRuns for PostgresBackend {
-    async fn release_after(
-        &self,
-        name: &LockName,
-        owner: OwnerId,
-        delay: Ttl,
-    ) -> Result<Release, BackendError> {
-        let call = self.server.call("release_after").text(name.as_str()).owner(owner);
-        let call = call.owner(owner.retired()).number(millis(delay));
-        released(&self.server.row(&call, RELEASE).await?)
-    }
-
     async fn record(&self, record: &Record) -> Result<Recording, BackendError> {
         let remember = i64::try_from(record.remember_millis()).unwrap_or(i64::MAX);
         let token = i64::try_from(record.token.get()).unwrap_or(i64::MAX);

@@ -29,8 +29,6 @@ pub(super) enum Step {
     /// Uses the token of its last grant.
     Extend(usize),
     Release(usize),
-    /// Leaves the hold to nobody; it stays until it expires.
-    ReleaseAfter(usize),
     /// Withdraws the hold, the wait, or the later requests of the claim.
     Withdraw(usize),
     /// Evicts the hold of this claim.
@@ -47,7 +45,7 @@ impl Step {
     pub(super) fn claim(self) -> usize {
         match self {
             Self::Ask(i) | Self::Wait(i) | Self::Extend(i) | Self::Release(i) => i,
-            Self::ReleaseAfter(i) | Self::Withdraw(i) | Self::Evict(i) => i,
+            Self::Withdraw(i) | Self::Evict(i) => i,
             Self::EvictAll(i) | Self::Die(i) | Self::Inspect(i) => i,
         }
     }
@@ -56,11 +54,11 @@ impl Step {
 /// Uses the backend only to ask for its abilities.
 pub(super) fn histories(can: &dyn DistributedLock) -> impl Strategy<Value = History> {
     let Capabilities { kinds, order, .. } = can.capabilities();
-    let (in_order, records_runs) = (order == Order::Fifo, can.run_records().is_some());
+    let in_order = order == Order::Fifo;
     let drawn = (vec(kind(kinds), CLAIMS), vec(step(), 1..=LONGEST));
     drawn.prop_map(move |(kinds, steps)| {
         let mut deaths = 0..DEATHS;
-        let steps = steps.into_iter().map(|step| possible(step, in_order, records_runs, &kinds));
+        let steps = steps.into_iter().map(|step| possible(step, in_order));
         let steps = steps.filter(|step| !matches!(step, Step::Die(_)) || deaths.next().is_some());
         History { steps: steps.collect(), kinds }
     })
@@ -73,7 +71,6 @@ fn step() -> impl Strategy<Value = Step> {
         6 => claim().prop_map(Step::Wait),
         3 => claim().prop_map(Step::Extend),
         4 => claim().prop_map(Step::Release),
-        3 => claim().prop_map(Step::ReleaseAfter),
         2 => claim().prop_map(Step::Withdraw),
         1 => claim().prop_map(Step::Evict),
         1 => claim().prop_map(Step::EvictAll),
@@ -82,12 +79,10 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Replaces impossible steps. On a backend without an order of waiters nobody waits. Only an exclusive hold outlasts
-/// its work (C41).
-fn possible(step: Step, in_order: bool, records_runs: bool, kinds: &[Kind]) -> Step {
+/// Replaces impossible steps. On a backend without an order of waiters nobody waits.
+fn possible(step: Step, in_order: bool) -> Step {
     match step {
         Step::Wait(i) if !in_order => Step::Ask(i),
-        Step::ReleaseAfter(i) if !records_runs || kinds[i] != Kind::Exclusive => Step::Release(i),
         step => step,
     }
 }

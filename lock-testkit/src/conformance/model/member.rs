@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// State of a claim.
 ///
 /// ```text
-///   Nothing ──asks──▶ Hold ──is left until a time──▶ Left ──that time comes, or it is evicted──▶ Gone
+///   Nothing ──asks──▶ Hold
 ///    ▲ │  ▲            │ ▲
 ///    │ └──┼── waits ──▶ Place
 ///    │    └────────────┼─┘ ends: withdrawn, refused
@@ -30,10 +30,6 @@ pub(super) enum MemberState {
     /// A place in the queue.
     Place,
     Hold,
-    /// A hold that belongs to nobody, and stays for a while.
-    Left,
-    /// The claim had a hold. It is never used again.
-    Gone,
 }
 
 /// Answer to an attempt to acquire.
@@ -73,14 +69,11 @@ impl Member {
 
     /// Returns true if there is a hold that the test keeps from expiring.
     pub(super) fn is_live(&self) -> bool {
-        matches!(self.standing, MemberState::Hold | MemberState::Left)
+        self.standing == MemberState::Hold
     }
 
     pub(super) fn end(&mut self) {
-        self.standing = match self.standing {
-            MemberState::Left => MemberState::Gone,
-            _ => MemberState::Nothing,
-        };
+        self.standing = MemberState::Nothing;
     }
 
     /// Asks again after a temporary failure, as a client does. A waiter keeps its place.
@@ -120,13 +113,6 @@ impl Member {
     }
 
     /// Keeps the hold from expiring; returns true if there is one.
-    pub(super) async fn renew(&self) -> bool {
-        match self.standing {
-            MemberState::Left => self.release_after().await,
-            _ => self.extend().await,
-        }
-    }
-
     pub(super) async fn extend(&self) -> bool {
         let Some(token) = self.token else { return false };
         let renewal = renewal(&self.claim, token);
@@ -138,25 +124,11 @@ impl Member {
         self.store.release(name, *owner).await.expect("an answer") == Release::Released
     }
 
-    /// Delays the release by its TTL.
-    pub(super) async fn release_after(&self) -> bool {
-        let Claim { name, owner, ttl, .. } = &self.claim;
-        let released = self
-            .store
-            .expect_run_records()
-            .release_after(name, *owner, *ttl)
-            .await
-            .expect("an answer");
-        released == Release::Released
-    }
-
     pub(super) async fn withdraw(&mut self) {
         let Claim { name, owner, .. } = &self.claim;
         answered(async || self.store.withdraw(name, &[*owner]).await).await;
         self.is_withdrawn = true;
-        if self.standing != MemberState::Left {
-            self.end();
-        }
+        self.end();
     }
 
     /// Ends holds of its lock.

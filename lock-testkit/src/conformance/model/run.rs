@@ -154,9 +154,6 @@ impl Run {
     /// Ends all remaining holds and waits.
     pub(super) async fn end(&mut self) {
         for member in &mut self.members {
-            if member.standing == MemberState::Left {
-                member.evict(&Whom::All).await;
-            }
             member.withdraw().await;
         }
     }
@@ -177,15 +174,11 @@ impl Run {
     async fn answer(&mut self, step: Step) -> Effect {
         let i = step.claim();
         match (step, self.members[i].standing) {
-            (Step::Ask(_) | Step::Wait(_), MemberState::Left | MemberState::Gone) => {
-                Effect::Nothing
-            }
-            (Step::Release(_) | Step::ReleaseAfter(_), MemberState::Place) => Effect::Nothing,
+            (Step::Release(_), MemberState::Place) => Effect::Nothing,
             (Step::Ask(_), _) => self.acquire(i, false).await,
             (Step::Wait(_), _) => self.acquire(i, true).await,
             (Step::Extend(_), _) => self.extend(i).await,
             (Step::Release(_), _) => self.release(i).await,
-            (Step::ReleaseAfter(_), _) => self.release_after(i).await,
             (Step::Withdraw(_), _) => self.withdraw(i).await,
             (Step::Evict(_), _) => self.evict(i, &self.members[i].whom()).await,
             (Step::EvictAll(_), _) => self.evict(i, &Whom::All).await,
@@ -236,15 +229,6 @@ impl Run {
         let is_released = member.release().await;
         if is_released {
             member.end();
-        }
-        Effect::Done(is_released)
-    }
-
-    async fn release_after(&mut self, i: usize) -> Effect {
-        let (now, member) = (self.time.now(), &mut self.members[i]);
-        let is_released = member.release_after().await;
-        if is_released {
-            (member.standing, member.renewed) = (MemberState::Left, now);
         }
         Effect::Done(is_released)
     }
@@ -312,7 +296,8 @@ impl Run {
             {
                 continue;
             }
-            let (lasted_until, is_renewed) = (member.renewed.after(self.ttl), member.renew().await);
+            let (lasted_until, is_renewed) =
+                (member.renewed.after(self.ttl), member.extend().await);
             self.was_too_slow |= self.time.now().has_reached(lasted_until);
             match is_renewed {
                 true => member.renewed = now,
