@@ -85,6 +85,7 @@ fn child_role() {
         "worker" => kinds::work().await,
         "slot keeper" => kinds::keep_a_slot().await,
         "runner" => runs::run().await,
+        "short runner" => runs::run_shortly().await,
         other => panic!("no such role: {other}"),
     });
 }
