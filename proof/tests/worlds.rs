@@ -57,7 +57,7 @@ const NOTICED: &[(Flaw, &str, &str, u64)] = {
         (TokensReservedTwice, "S2: ", "tokens", 2050),
         (PlaceLost, "C34: ", "was served before", 0),
         (RecordForgotten, "C42: ", "ran after", 0),
-        (NobodyKeptOut, "C41: ", "began within", 477),
+        (NobodyKeptOut, "C41: ", "began within", 120),
         (StateFrozen, "C40: ", "was shown last", 19),
         (UnknownToldAsNo, "C15: ", "may hold", 323),
         (UnknownToldAsNo, "C15: ", "released", 1762),

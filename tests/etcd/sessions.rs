@@ -265,7 +265,9 @@ async fn r1_no_lease_is_left_wherever_the_connection_of_a_record_is_cut() {
             .await;
         let name = guard.name().clone();
         guard.release().await.expect("an answer");
-        client.admin().forget(name.as_str(), "monday").await.expect("an answer");
+        // The cut may come here: the record sends fewer bytes than the last steps let through.
+        let forget = async || client.admin().forget(name.as_str(), "monday").await.is_ok();
+        eventually("forgotten", LIMIT, forget).await;
         client.shutdown().await;
     };
     stream::iter(proxies).zip(stream::iter(1..)).for_each_concurrent(4, cut).await;
