@@ -99,7 +99,7 @@ mod pooled {
         c39_a_lost_reply_of_several_is_found_again
         c39_tries_for_several_are_never_all_refused
         c40_a_leader_that_resigns_hands_over_at_once
-        c41_those_who_wait_are_served_after_the_delay
+        c41_those_who_wait_are_served_after_the_span
         c44_a_watch_shows_grants_releases_and_evictions
         every_history_agrees_with_the_model
         r2_no_call_keeps_the_thread

@@ -70,7 +70,6 @@ mod three_members {
         c38_an_inspection_lists_all_holders
         c39_tries_for_several_are_never_all_refused
         c40_all_observers_see_the_last_leader
-        c41_a_delayed_release_ends_the_hold_then
         c41_a_run_that_is_handed_on_keeps_others_out
         c42_a_holder_that_lost_the_lock_cannot_record
         c42_a_run_that_ended_well_is_done

@@ -161,8 +161,7 @@ mod tests {
     fn every_bound_stands_in_the_scripts() {
         for program in [
             &ACQUIRE, &ACQUIRE_BESIDE, &ACQUIRE_TOGETHER, &EXTEND, &EXTEND_ACROSS_SLOTS, &RELEASE,
-            &RELEASE_TOGETHER, &RESERVE, &RELEASE_AFTER, &RECORD, &WITHDRAW, &INSPECT, &EVICT,
-            &TRY_RIGHTS,
+            &RELEASE_TOGETHER, &RESERVE, &RECORD, &WITHDRAW, &INSPECT, &EVICT, &TRY_RIGHTS,
         ] {
             for Text { text, .. } in [&program.of_one].into_iter().chain(&program.of_spread) {
                 assert!(!text.contains('@'), "{text}");
