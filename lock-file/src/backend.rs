@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use lock_core::backend::{
@@ -15,7 +15,7 @@ use lock_core::{
     TokenDurability, Wakeup, Whom,
 };
 use parking_lot::Mutex;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 use uuid::Uuid;
 
@@ -32,6 +32,9 @@ const PROBE: &str = "leasehold-doctor";
 
 /// Number of releases for one sweep.
 const RELEASES_A_SWEEP: u64 = 1024;
+
+/// Least time between the starts of two sweeps of a client: a sweep reads the names of all files.
+const SWEEP_EVERY: Duration = Duration::from_secs(60);
 
 /// Longest wait of a shutdown for the end of a sweep. A command ends right after its release.
 const SWEEP_AT_THE_END: Duration = Duration::from_millis(500);
@@ -82,7 +85,22 @@ pub struct FileBackend {
     /// Receives the grants of this process and of others.
     notifications: Arc<Notifications<Listener>>,
     /// The last sweep that began.
-    sweep: Arc<Mutex<Option<JoinHandle<()>>>>,
+    sweep: Arc<Mutex<Option<Sweep>>>,
+}
+
+/// A sweep that has begun.
+#[derive(Debug)]
+struct Sweep {
+    began: Instant,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Sweep {
+    /// Returns true if another sweep may begin.
+    fn is_past(&mut self) -> bool {
+        let is_over = self.ended.try_recv() != Err(TryRecvError::Empty);
+        is_over && self.began.elapsed() >= SWEEP_EVERY
+    }
 }
 
 impl FileBackend {
@@ -146,9 +164,11 @@ impl FileBackend {
     /// Removes the files of some unused locks on a thread of its own, after one of many releases.
     fn sweep_sometimes(&self) {
         let (dice, _) = Uuid::new_v4().as_u64_pair();
-        if dice.is_multiple_of(RELEASES_A_SWEEP) {
+        let mut last = self.sweep.lock();
+        if dice.is_multiple_of(RELEASES_A_SWEEP) && last.as_mut().is_none_or(Sweep::is_past) {
             let directory = self.directory.clone();
-            *self.sweep.lock() = in_background(move || directory.sweep((dice >> 60) as u32));
+            let ended = in_background(move || directory.sweep((dice >> 60) as u32));
+            *last = ended.map(|ended| Sweep { began: Instant::now(), ended });
         }
     }
 
@@ -237,7 +257,7 @@ impl DistributedLock for FileBackend {
         let sweep = self.sweep.lock().take();
         if let Some(sweep) = sweep {
             // A sweep that takes longer goes on as long as the process lives.
-            let _ = timeout(SWEEP_AT_THE_END, sweep).await;
+            let _ = timeout(SWEEP_AT_THE_END, sweep.ended).await;
         }
         Ok(())
     }

@@ -42,11 +42,16 @@ where
     done.unwrap_or_else(|stopped| Err(not_done("the runtime is shutting down", stopped).into()))
 }
 
-/// Starts `work` on a blocking thread, and waits neither for a thread nor for its end. A runtime that shuts down waits
-/// for its end.
-pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+/// Starts `work` on its own thread, and returns the future of its end. A runtime or a process that ends does not wait for
+/// the work.
+pub(crate) fn in_background(work: impl FnOnce() + Send + 'static) -> Option<oneshot::Receiver<()>> {
+    let (done, ended) = oneshot::channel();
+    let work = move || {
+        work();
+        drop(done);
+    };
     // If the system gives no thread, later work of the kind has another chance.
-    start(work).ok()
+    thread::Builder::new().name("leasehold-sweep".into()).spawn(work).ok().map(|_| ended)
 }
 
 /// Starts `work` on a blocking thread.

@@ -101,9 +101,24 @@ async fn r4_a_shutdown_waits_for_a_sweep() {
         std::thread::sleep(Duration::from_millis(50));
         done.send(()).expect("the test waits");
     };
-    *lock.sweep.lock() = in_background(slow);
+    *lock.sweep.lock() = begun(slow);
     lock.close().await.expect("closed");
     assert_eq!(swept.try_recv(), Ok(()));
+}
+
+fn begun(work: impl FnOnce() + Send + 'static) -> Option<Sweep> {
+    in_background(work).map(|ended| Sweep { began: Instant::now(), ended })
+}
+
+/// A client of a large directory reads it once a minute at most, however many releases it sends.
+#[tokio::test]
+async fn r4_releases_begin_no_second_sweep_within_a_minute() {
+    let (_home, lock) = home();
+    *lock.sweep.lock() = begun(|| {});
+    let began = || lock.sweep.lock().as_ref().map(|sweep| sweep.began);
+    let first = began();
+    (0..100_000).for_each(|_| lock.sweep_sometimes());
+    assert_eq!(began(), first);
 }
 
 #[tokio::test]
