@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::LockError;
 use lock_core::backend::UrlParameters;
+use lock_core::{Certificates, LockError};
 
 use crate::layout::keys::Root;
 
@@ -33,8 +33,7 @@ pub struct EtcdOptions {
     endpoints: Vec<String>,
     user: Option<(String, String)>,
     root: Option<String>,
-    #[cfg(feature = "tls")]
-    root_certificate: Option<Vec<u8>>,
+    certificates: Option<Certificates>,
 }
 
 /// Result of the options.
@@ -42,6 +41,8 @@ pub(crate) struct Target {
     pub(crate) endpoints: Vec<String>,
     pub(crate) root: Root,
     pub(crate) options: ConnectOptions,
+    /// The certificates of connections by TLS; `None` without TLS.
+    pub(crate) certificates: Option<Certificates>,
 }
 
 impl EtcdOptions {
@@ -49,16 +50,9 @@ impl EtcdOptions {
     /// (feature `tls`). User, password and root are percent-decoded. Name all members, so that the locks outlive the
     /// loss of one.
     ///
-    /// It takes no parameters. For a prefix of the names use `prefix` with `leasehold::connect`.
+    /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters. For a prefix of the names use `prefix` with `leasehold::connect`.
     pub fn new(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            endpoints: Vec::new(),
-            user: None,
-            root: None,
-            #[cfg(feature = "tls")]
-            root_certificate: None,
-        }
+        Self { url: url.into(), endpoints: Vec::new(), user: None, root: None, certificates: None }
     }
 
     /// Adds one more member, as `host:port`, to those of the URL.
@@ -79,16 +73,18 @@ impl EtcdOptions {
         Self { root: Some(root.into()), ..self }
     }
 
-    /// Sets the certificate, in PEM, of the authority that signed the servers' certificates. It is needed if the
-    /// platform does not know that authority.
-    #[cfg(feature = "tls")]
-    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
-        Self { root_certificate: Some(pem.into()), ..self }
+    /// Sets the certificates of connections by TLS, in place of the URL's `ca`, `cert` and `key`.
+    pub fn certificates(self, certificates: Certificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
     }
 
     pub(crate) fn target(self) -> Result<Target, LockError> {
-        let parameters = UrlParameters::of(&self.url);
-        // C49: there are none, and a misspelt one must not become a part of the root.
+        let mut parameters = UrlParameters::of(&self.url);
+        let certificates = match self.url.starts_with("etcds:") {
+            true => Some(parameters.take_certificates()?),
+            false => None,
+        };
+        // C49: a misspelt parameter must not become a part of the root.
         parameters.refuse_unknown()?;
         let mut servers = parameters.servers(FORM, DEFAULT_PORT)?;
         self.endpoints.iter().try_for_each(|endpoint| servers.add(endpoint))?;
@@ -112,34 +108,21 @@ impl EtcdOptions {
             None => servers.credentials()?,
             user => user.clone(),
         };
-        let options = self.connect_options(scheme == "https", user);
-        Ok(Target { endpoints, root, options })
+        let options = connect_options(user);
+        let certificates = certificates.map(|of_url| self.certificates.unwrap_or(of_url));
+        Ok(Target { endpoints, root, options, certificates })
     }
+}
 
-    fn connect_options(&self, tls: bool, user: Option<(String, String)>) -> ConnectOptions {
-        let mut options = ConnectOptions::new()
-            .with_connect_timeout(CONNECT_LIMIT)
-            .with_keep_alive(PING_EVERY, PING_LIMIT)
-            .with_keep_alive_while_idle(false)
-            .with_require_leader(true);
-        if let Some((name, password)) = user {
-            options = options.with_user(name, password).with_auto_token_refresh(true);
-        }
-        if tls { self.with_tls(options) } else { options }
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(&self, options: ConnectOptions) -> ConnectOptions {
-        let tls = etcd_client::TlsOptions::new();
-        options.with_tls(match &self.root_certificate {
-            Some(pem) => tls.ca_certificate(etcd_client::Certificate::from_pem(pem)),
-            None => tls.with_enabled_roots(),
-        })
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn with_tls(&self, options: ConnectOptions) -> ConnectOptions {
-        options
+fn connect_options(user: Option<(String, String)>) -> ConnectOptions {
+    let options = ConnectOptions::new()
+        .with_connect_timeout(CONNECT_LIMIT)
+        .with_keep_alive(PING_EVERY, PING_LIMIT)
+        .with_keep_alive_while_idle(false)
+        .with_require_leader(true);
+    match user {
+        Some((name, password)) => options.with_user(name, password).with_auto_token_refresh(true),
+        None => options,
     }
 }
 

@@ -19,6 +19,9 @@ pub(crate) const READ_ONLY: &str = "the server takes no writes: it is a standby,
 /// Code of a limit: in requests for locks that of the queue of notifications.
 pub(crate) const LIMIT_EXCEEDED: &str = "54000";
 
+const REFUSED: &str =
+    "the server refuses the connection: check user, password, database, pg_hba.conf and TLS";
+
 /// A failed request, and how far it came.
 pub(crate) type RequestError = lock_core::backend::RequestError<Error>;
 
@@ -75,18 +78,21 @@ fn classify_connect(error: Error) -> BackendError {
         _ if code.starts_with("53") || code.starts_with("57") || code.starts_with("08") => true,
         // The driver reports the end of a connection during the handshake as a protocol error. A session that
         // listens has its own pool, which reports a slow server as a time-out.
-        "" => matches!(error, Error::Io(_) | Error::Protocol(_) | Error::PoolTimedOut),
+        // While the files of certificates are replaced, a handshake may fail.
+        "" => {
+            matches!(error, Error::Io(_) | Error::Protocol(_) | Error::PoolTimedOut | Error::Tls(_))
+        }
         _ => false,
     };
     if transient {
-        let context = match code.starts_with("53") || code == "57014" {
-            true => meaning(&code),
-            false => "the server cannot be reached: check that it runs, and the network to it",
+        let context = match error {
+            Error::Tls(_) => REFUSED,
+            _ if code.starts_with("53") || code == "57014" => meaning(&code),
+            _ => "the server cannot be reached: check that it runs, and the network to it",
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, source(error))
     } else {
-        let context = "the server refuses the connection: check user, password, database, pg_hba.conf and TLS";
-        BackendError::permanent(BACKEND, Outcome::NotApplied, context, source(error))
+        BackendError::permanent(BACKEND, Outcome::NotApplied, REFUSED, source(error))
     }
 }
 
@@ -165,7 +171,8 @@ mod tests {
 
     #[test]
     fn c15_a_server_that_lets_nobody_in_for_a_while_is_a_passing_failure() {
-        for error in [Error::PoolTimedOut, Error::Io(std::io::ErrorKind::TimedOut.into())] {
+        let of_tls = Error::Tls("a key that is not yet that of the certificate".into());
+        for error in [Error::PoolTimedOut, Error::Io(io::ErrorKind::TimedOut.into()), of_tls] {
             let error = classify(RequestError::Connect(error));
             assert!(error.is_transient(), "{error}");
             assert_eq!(error.outcome(), Outcome::NotApplied);

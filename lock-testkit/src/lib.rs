@@ -44,7 +44,7 @@ pub use crate::process::{child, signal::is_running};
 pub use crate::proxy::{Mode, Proxy};
 #[cfg(feature = "servers")]
 pub use crate::servers::{
-    EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
-    RedisSentinels, RedisServer, Reply, Session, TlsRedis, WallClock, ZooKeeperEnsemble,
+    Certificates, EtcdCluster, EtcdServer, PgBouncer, PostgresServer, RedisCluster, RedisSentinel,
+    RedisSentinels, RedisServer, Reply, Session, Signed, TlsRedis, WallClock, ZooKeeperEnsemble,
     ZooKeeperServer,
 };

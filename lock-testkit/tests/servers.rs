@@ -218,7 +218,7 @@ fn openssl_client(server: &TlsRedis) -> String {
         .args(["-verify_hostname", "localhost", "-connect"])
         .arg(format!("localhost:{}", server.port()))
         .arg("-CAfile")
-        .arg(server.ca_path())
+        .arg(server.certificates().ca_path())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

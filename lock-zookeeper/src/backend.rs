@@ -40,8 +40,8 @@ impl ZooKeeperBackend {
     /// describes the URL.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
-    ///   password.
+    /// - [`LockError::Config`] if the URL or the certificates cannot be used. The error does not repeat the URL, which
+    ///   may hold a password.
     /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
     ///
     /// # Cancel safety
@@ -55,14 +55,18 @@ impl ZooKeeperOptions {
     /// Connects, and waits for the answer of a member.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used. The error does not repeat the URL, which may hold a
-    ///   password.
+    /// - [`LockError::Config`] if the URL or the certificates cannot be used. The error does not repeat the URL, which
+    ///   may hold a password.
     /// - [`LockError::Backend`] if no member can be reached, or the client is refused.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(self) -> Result<ZooKeeperBackend, LockError> {
-        Ok(ZooKeeperBackend { store: Store::connect(self.target()?).await? })
+        let target = self.target()?;
+        if let Some(certificates) = &target.certificates {
+            certificates.read().await?;
+        }
+        Ok(ZooKeeperBackend { store: Store::connect(target).await? })
     }
 }
 

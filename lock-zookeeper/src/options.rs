@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use lock_core::LockError;
 use lock_core::backend::UrlParameters;
+use lock_core::{Certificates, LockError};
 use zookeeper_client::{Client, Connector};
 
 use crate::names::Root;
@@ -22,8 +22,7 @@ const FORM: &str = "zookeeper://[user:password@]host[:port][,host[:port]…][/ro
 #[must_use = "options do nothing until they connect"]
 pub struct ZooKeeperOptions {
     url: String,
-    #[cfg(feature = "tls")]
-    root_certificate: Option<Vec<u8>>,
+    certificates: Option<Certificates>,
 }
 
 /// The options, read and checked.
@@ -33,9 +32,10 @@ pub(crate) struct Target {
     pub(crate) servers: String,
     /// The members for errors: `host:port,host:port`.
     pub(crate) hosts: String,
-    /// Connects with the login and the trust of the options.
+    /// Connects with the login of the options.
     pub(crate) connector: Connector,
-    pub(crate) is_tls: bool,
+    /// The certificates of connections by TLS; `None` without TLS.
+    pub(crate) certificates: Option<Certificates>,
     /// User and password, for the scheme `digest`.
     pub(crate) login: Option<String>,
     pub(crate) root: Root,
@@ -50,30 +50,29 @@ impl ZooKeeperOptions {
     /// All nodes are below the root, by default `/leasehold`: only clients with the same root exclude each other.
     /// With a user, only this user may use the nodes, by the scheme `digest`; without one, everybody may.
     ///
-    /// The URL takes no parameters. `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
+    /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters.
+    /// `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
     pub fn new(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            #[cfg(feature = "tls")]
-            root_certificate: None,
-        }
+        Self { url: url.into(), certificates: None }
     }
 
-    /// Sets the certificate, in PEM, of the authority that signed the servers' certificates. It is needed if the
-    /// platform does not know that authority.
-    #[cfg(feature = "tls")]
-    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
-        Self { root_certificate: Some(pem.into()), ..self }
+    /// Sets the certificates of connections by TLS, in place of the URL's `ca`, `cert` and `key`.
+    pub fn certificates(self, certificates: Certificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
     }
 
     pub(crate) fn target(&self) -> Result<Target, LockError> {
-        let parameters = UrlParameters::of(&self.url);
-        // C49: there are none, and a misspelt one must not become a part of the root.
+        let mut parameters = UrlParameters::of(&self.url);
+        let certificates = match self.url.starts_with("zookeepers:") {
+            true => Some(parameters.take_certificates()?),
+            false => None,
+        };
+        // C49: a misspelt parameter must not become a part of the root.
         parameters.refuse_unknown()?;
         let members = parameters.servers(FORM, DEFAULT_PORT)?;
-        let is_tls = match members.scheme {
-            "zookeeper" => false,
-            "zookeepers" if cfg!(feature = "tls") => true,
+        let protocol = match members.scheme {
+            "zookeeper" => "tcp",
+            "zookeepers" if cfg!(feature = "tls") => "tcp+tls",
             "zookeepers" => {
                 return Err(unusable(
                     "zookeepers:// needs TLS: enable the feature `zookeeper-tls` of `leasehold`, or `tls` of \
@@ -89,27 +88,17 @@ impl ZooKeeperOptions {
         if let Some(login) = &login {
             connector = connector.with_auth("digest", login.as_bytes());
         }
-        if is_tls {
-            connector = self.with_tls(connector, &members.addresses)?;
-        }
-        let protocol = if is_tls { "tcp+tls" } else { "tcp" };
-        let servers = members.addresses.iter().map(|address| format!("{protocol}://{address}"));
-        let (servers, hosts) = (servers.collect::<Vec<_>>().join(","), members.addresses.join(","));
-        Ok(Target { servers, hosts, connector, is_tls, login, root })
-    }
-
-    #[cfg(feature = "tls")]
-    fn with_tls(&self, connector: Connector, members: &[String]) -> Result<Connector, LockError> {
-        // The client library panics at a host that no certificate can name.
-        if !members.iter().all(|member| tls::is_nameable(member)) {
+        #[cfg(feature = "tls")]
+        if certificates.is_some()
+            && !members.addresses.iter().all(|member| tls::is_nameable(member))
+        {
+            // The client library panics at a host that no certificate can name.
             return Err(unusable("no certificate can name one of its hosts"));
         }
-        Ok(connector.with_tls(tls::trust(self.root_certificate.as_deref()).map_err(unusable)?))
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn with_tls(&self, connector: Connector, _members: &[String]) -> Result<Connector, LockError> {
-        Ok(connector)
+        let certificates = certificates.map(|of_url| self.certificates.clone().unwrap_or(of_url));
+        let servers = members.addresses.iter().map(|address| format!("{protocol}://{address}"));
+        let (servers, hosts) = (servers.collect::<Vec<_>>().join(","), members.addresses.join(","));
+        Ok(Target { servers, hosts, connector, certificates, login, root })
     }
 }
 

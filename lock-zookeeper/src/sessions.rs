@@ -16,7 +16,7 @@ use futures_util::future::join_all;
 use lock_core::{BackendError, Clock, Outcome, SystemClock};
 use parking_lot::Mutex;
 use tokio::time::timeout;
-use zookeeper_client::{Client, Connector, Error, SessionInfo, SessionState};
+use zookeeper_client::{Client, Connector, Error, SessionState};
 
 use crate::error::{BACKEND, classify};
 use crate::options::Target;
@@ -95,9 +95,10 @@ impl Sessions {
     /// Returns the shortest time-out that the server grants, or a second if that is longer.
     pub(crate) async fn shortest(&self) -> Result<Duration, BackendError> {
         // The session ends as soon as its client is dropped.
-        let connecting = self.connector(SHORTEST).connect(&self.target.servers);
-        let client = timeout(CONNECT_LIMIT, connecting).await.unwrap_or(Err(Error::Timeout));
-        Ok(client.map_err(|error| self.unreachable(error))?.session_timeout())
+        match self.connected(self.connector(SHORTEST).await?).await {
+            Ok(client) => Ok(client.session_timeout()),
+            Err(error) => Err(self.unreachable(error).await),
+        }
     }
 
     /// Returns true if the client has logged in.
@@ -125,8 +126,9 @@ impl Sessions {
             return Ok(());
         }
         let Ok(_reviving) = session.reviving.try_acquire() else { return Ok(()) };
-        let revived = self.connection(lasts, Some(session.client().session().clone())).await;
-        match revived {
+        let connector = self.connector(lasts).await?.with_detached();
+        let connector = connector.with_session(session.client().session().clone());
+        match self.connected(connector).await {
             Ok(client) => {
                 *session.client.lock() = client;
                 Ok(())
@@ -135,7 +137,7 @@ impl Sessions {
                 session.is_over.store(true, Ordering::Release);
                 Err(classify(Error::SessionExpired))
             }
-            Err(error) => Err(self.unreachable(error)),
+            Err(error) => Err(self.unreachable(error).await),
         }
     }
 
@@ -168,28 +170,35 @@ impl Sessions {
     }
 
     async fn connect(&self, lasts: Duration) -> Result<Arc<Session>, BackendError> {
-        let client = self.connection(lasts, None).await;
-        let client = client.map_err(|error| self.unreachable(error))?;
-        Ok(Arc::new(Session::new(client, self.target.hosts.clone())))
+        let connector = self.connector(lasts).await?.with_detached();
+        match self.connected(connector).await {
+            Ok(client) => Ok(Arc::new(Session::new(client, self.target.hosts.clone()))),
+            Err(error) => Err(self.unreachable(error).await),
+        }
     }
 
     /// Error of a connection that could not be made: nothing was sent. The client library gives no cause.
-    fn unreachable(&self, error: Error) -> BackendError {
+    async fn unreachable(&self, error: Error) -> BackendError {
         if matches!(error, Error::AuthFailed | Error::BadArguments(_)) {
             return classify(error);
         }
-        let context = match self.target.is_tls {
+        let context = match &self.target.certificates {
             _ if self.is_connected() => {
                 "no server takes one more connection of this client, whose others stand: each step of TTLs and each \
                  half megabyte of paths has its own; look at maxClientCnxns, by default 60 for each host"
+                    .to_owned()
             }
-            true => {
-                "no server can be reached by TLS: if it speaks none, say zookeeper, not zookeepers; else look at its \
-                 certificate, and who signed it"
+            Some(certificates) => {
+                let doubt = certificates.doubt().await;
+                format!(
+                    "no server can be reached by TLS: if it speaks none, say zookeeper, not zookeepers; else look at \
+                     its certificate, and who signed it; and {doubt}"
+                )
             }
-            false => {
+            None => {
                 "no server can be reached: if it speaks TLS, say zookeepers, not zookeeper; if other clients of this \
                  host are connected, look at maxClientCnxns, by default 60"
+                    .to_owned()
             }
         };
         BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
@@ -205,24 +214,22 @@ impl Sessions {
         self.open.lock().values().any(is_connected)
     }
 
-    /// Opens a connection, for a new session or for this one.
-    async fn connection(
-        &self,
-        lasts: Duration,
-        session: Option<SessionInfo>,
-    ) -> Result<Client, Error> {
-        let connector = self.connector(lasts).with_detached();
-        let connector = match session {
-            Some(session) => connector.with_session(session),
-            None => connector,
-        };
+    /// Opens a connection.
+    async fn connected(&self, connector: Connector) -> Result<Client, Error> {
         let connected = timeout(CONNECT_LIMIT, connector.connect(&self.target.servers)).await;
         connected.unwrap_or(Err(Error::Timeout))
     }
 
-    fn connector(&self, lasts: Duration) -> Connector {
+    /// Returns the settings of one connection, by TLS with the certificates as they are now.
+    async fn connector(&self, lasts: Duration) -> Result<Connector, BackendError> {
         let connector = self.target.connector.clone();
-        connector.with_session_timeout(lasts).with_connection_timeout(SILENCE).with_fail_eagerly()
+        #[cfg(feature = "tls")]
+        let connector = match &self.target.certificates {
+            Some(certificates) => connector.with_tls(crate::tls::options(certificates).await?),
+            None => connector,
+        };
+        let connector = connector.with_session_timeout(lasts).with_connection_timeout(SILENCE);
+        Ok(connector.with_fail_eagerly())
     }
 
     /// Ends the sessions that nobody has used for a while.
@@ -253,8 +260,9 @@ impl Sessions {
             };
             drop(opening);
             // A client that is not detached ends its session when it is dropped.
-            let again = self.connector(lasts).with_session(session).connect(&self.target.servers);
-            drop(timeout(CONNECT_LIMIT, again).await);
+            if let Ok(connector) = self.connector(lasts).await {
+                drop(self.connected(connector.with_session(session)).await);
+            }
         }
     }
 

@@ -2,17 +2,34 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use lock_core::{BackendError, Certificates, Outcome};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::ServerName;
 use rustls_native_certs::load_native_certs;
-use zookeeper_client::TlsOptions;
+use zookeeper_client::{Error, TlsOptions};
 
-/// Trusts the authority of this certificate, or those that the platform knows.
-pub(crate) fn trust(root_certificate: Option<&[u8]>) -> Result<TlsOptions, &'static str> {
+use crate::error::BACKEND;
+
+/// Returns the options of a connection with the certificates as they are now.
+pub(crate) async fn options(certificates: &Certificates) -> Result<TlsOptions, BackendError> {
     choose_cryptography();
-    let pem =
-        root_certificate.map_or_else(platform, |pem| String::from_utf8_lossy(pem).into_owned());
-    TlsOptions::new().with_pem_ca(&pem).map_err(|_| "no certificate of an authority is known")
+    let read = certificates.read().await.map_err(|error| error.of_connection(BACKEND))?;
+    let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
+    let authority = read.authority.as_deref().map_or_else(platform, text);
+    let options = TlsOptions::new().with_pem_ca(&authority);
+    let options =
+        options.map_err(|error| unusable("no certificate of an authority is known", &error))?;
+    match read.identity {
+        Some((certificate, key)) => options
+            .with_pem_identity(&text(&certificate), &text(&key))
+            .map_err(|error| unusable("the client's certificate or key cannot be used", &error)),
+        None => Ok(options),
+    }
+}
+
+/// The error of certificates that the client library does not accept. A file may be replaced.
+fn unusable(context: &'static str, error: &Error) -> BackendError {
+    BackendError::transient(BACKEND, Outcome::NotApplied, context, error.to_string())
 }
 
 /// The certificates of the authorities that the platform knows, in PEM, which is all that the client library reads.
@@ -57,8 +74,11 @@ mod tests {
         }
     }
 
-    #[test]
-    fn text_without_a_certificate_is_refused() {
-        assert!(trust(Some(b"no certificate")).is_err());
+    /// No lasting refusal: a file may be replaced.
+    #[tokio::test]
+    async fn text_that_is_no_certificate_is_refused_for_now() {
+        let pem = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+        let refused = options(&Certificates::new().authority(pem.as_bytes())).await;
+        assert!(refused.err().expect("no certificate").is_transient());
     }
 }

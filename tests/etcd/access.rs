@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 use leasehold::admin::{Health, Holder};
 use leasehold::etcd::EtcdOptions;
 use leasehold::etcd::etcd_client::Client;
-use leasehold::{LockClient, LockError, LostReason, Wait};
+use leasehold::{Certificates, LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 
 use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal, served,
-    shown, works,
+    self, SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal,
+    served, shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -64,13 +64,32 @@ async fn a_login_outlives_a_restart_of_the_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_tls() {
     let server = EtcdServer::start_tls().await;
-    let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
-    let options = EtcdOptions::new(server.url()).root_certificate(authority);
+    let certificates = Certificates::new().authority(server.certificates().ca_path());
+    let options = EtcdOptions::new(server.url()).certificates(certificates);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
     // A server with an untrusted certificate, and TLS to a server without TLS.
     refusal(&server.url()).await;
     refusal(&one_member().await.url().replace("etcd:", "etcds:")).await;
     refusal(&server.url().replace("etcds:", "etcd:")).await;
+}
+
+#[cfg(feature = "etcd-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_certificate_is_named() {
+    let server = EtcdServer::start_demanding().await;
+    support::a_refused_certificate_is_named(&server.url(), &server.certificates()).await;
+    // C49: without TLS the files would have no effect.
+    assert!(refusal("etcd://localhost/?ca=a").await.contains("parameter `ca`"));
+}
+
+#[cfg(feature = "etcd-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlast_a_new_certificate() {
+    let mut server = EtcdServer::start_demanding().await;
+    let certificates = server.certificates();
+    let url = certificates.in_url(&server.url());
+    let reads = async || server.restart().await;
+    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
 }
 
 #[cfg(not(feature = "etcd-tls"))]

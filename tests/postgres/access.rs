@@ -8,7 +8,8 @@ use sqlx::postgres::PgListener;
 use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
+    self, LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served,
+    works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -189,6 +190,21 @@ async fn nobody_there_and_bad_urls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_server_is_refused_where_tls_is_required() {
     refusal(&format!("{}?sslmode=require", shared().await.url())).await;
+}
+
+/// The driver reads the files again for each connection.
+#[cfg(feature = "postgres-rustls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlast_a_new_certificate() {
+    let (server, certificates) = (PostgresServer::start().await, lock_testkit::Certificates::new());
+    server.psql("CREATE USER shop SUPERUSER");
+    certificates.demanded_by(&server);
+    let url = certificates.in_url(&server.url_as("shop", "postgres"));
+    let url = url.replace("?ca=", "?sslmode=verify-full&sslrootcert=");
+    let url = url.replace("&cert=", "&sslcert=").replace("&key=", "&sslkey=");
+    let reads = async || certificates.demanded_by(&server);
+    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
+    refusal(&server.url_as("shop", "postgres")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

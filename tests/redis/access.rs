@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use leasehold::admin::Health;
 #[cfg(feature = "redis-rustls")]
-use leasehold::redis::RedisOptions;
+use leasehold::{Certificates, redis::RedisOptions};
 use leasehold::{LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
+#[cfg(feature = "redis-rustls")]
+use lock_testkit::TlsRedis;
 use tokio::time::timeout;
 
 use crate::support::{
-    LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient, prefixes_keep_name_spaces_apart,
-    refusal, shown, works,
+    self, LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient,
+    prefixes_keep_name_spaces_apart, refusal, shown, works,
 };
 
 /// Rights that an ACL user needs.
@@ -123,15 +125,39 @@ async fn by_unix_socket() {
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_tls() {
-    let server = lock_testkit::TlsRedis::start().await;
-    let authority = std::fs::read(server.ca_path()).expect("the certificate of the authority");
-    let options = RedisOptions::new(server.url()).root_certificate(authority);
+    let server = TlsRedis::start().await;
+    let authority = std::fs::read(server.certificates().ca_path()).expect("a certificate");
+    let certificates = Certificates::new().authority(authority);
+    let options = RedisOptions::new(server.url()).certificates(certificates);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
     // A server with an unsigned certificate, and a server without TLS.
     refusal(&server.url()).await;
     let plain = RedisServer::start().await;
     refusal(&plain.url().replace("redis:", "rediss:")).await;
     refusal(&server.url().replace("rediss:", "redis:")).await;
+}
+
+#[cfg(feature = "redis-rustls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_certificate_is_named() {
+    let server = TlsRedis::start_demanding(lock_testkit::Certificates::new()).await;
+    support::a_refused_certificate_is_named(&server.url(), server.certificates()).await;
+    // C49: without TLS the files would have no effect.
+    let plain = server.url().replace("rediss:", "redis:");
+    assert!(refusal(&format!("{plain}?ca=a")).await.contains("parameter `ca`"));
+}
+
+#[cfg(feature = "redis-rustls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlast_a_new_certificate() {
+    let mut server = TlsRedis::start_demanding(lock_testkit::Certificates::new()).await;
+    let certificates = server.certificates().clone();
+    let url = certificates.in_url(&server.url());
+    let trusted = certificates.trusted().display().to_string();
+    let reads = async || {
+        server.server().cli(&["CONFIG", "SET", "tls-ca-cert-file", &trusted]);
+    };
+    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,18 +9,15 @@ use crate::support::{fresh_name, held, released};
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn by_tls() {
-    use crate::support::{refusal, works};
+    use crate::support::{client, refusal, works};
 
-    let servers = [(); 3].map(|()| lock_testkit::TlsRedis::start());
-    let servers = futures_util::future::join_all(servers).await;
-    let authority = |server: &lock_testkit::TlsRedis| std::fs::read(server.ca_path());
-    let authorities: Result<Vec<_>, _> = servers.iter().map(authority).collect();
-    let authorities = authorities.expect("the certificates of the authorities").concat();
+    let certificates = lock_testkit::Certificates::new();
+    certificates.sign_client(lock_testkit::Signed::Well);
+    let start = |()| lock_testkit::TlsRedis::start_demanding(certificates.clone());
+    let servers = futures_util::future::join_all([(); 3].map(start)).await;
     let addresses = servers.iter().map(|server| format!("localhost:{}", server.port()));
     let url = format!("rediss-quorum://{}", addresses.collect::<Vec<_>>().join(","));
-    let options = leasehold::redis::RedisOptions::new(&url).root_certificate(&*authorities);
-    let backend = options.connect_quorum().await.expect("a connection");
-    works(&leasehold::LockClient::new(backend)).await;
+    works(&client(&certificates.in_url(&url)).await).await;
     // Servers whose certificates no known authority signed, and a client without TLS.
     let unknown = refusal(&url).await;
     assert!(unknown.contains("certificate"), "{unknown}");

@@ -1,6 +1,7 @@
 //! Shared parts of the tests on servers: clients by URL, and the steps of the testkit.
 
 mod access;
+mod certificates;
 mod clocks;
 mod fences;
 mod places;
@@ -15,6 +16,7 @@ use leasehold::{BackendError, ClientOptions, DistributedLock, LockClient, LockEr
 pub(crate) use lock_testkit::faults::*;
 
 pub(crate) use self::access::*;
+pub(crate) use self::certificates::*;
 pub(crate) use self::clocks::*;
 pub(crate) use self::fences::*;
 pub(crate) use self::places::*;

@@ -68,9 +68,9 @@ async fn by_tls() {
     use leasehold::zookeeper::ZooKeeperOptions;
 
     let server = lock_testkit::ZooKeeperServer::start_tls().await;
-    let authority = server.ca_path().expect("it speaks TLS");
-    let authority = std::fs::read(authority).expect("the certificate of the authority");
-    let options = ZooKeeperOptions::new(server.url()).root_certificate(authority);
+    let authority = server.certificates().expect("it speaks TLS").ca_path();
+    let certificates = leasehold::Certificates::new().authority(authority);
+    let options = ZooKeeperOptions::new(server.url()).certificates(certificates);
     // On a busy machine the server's first handshake takes longer than a client waits.
     let connects = async || options.clone().connect().await.is_ok();
     lock_testkit::eventually("the first handshake", crate::support::LIMIT, connects).await;
@@ -89,6 +89,26 @@ async fn c15_a_port_of_the_other_kind_is_named() {
     assert!(text.contains("if it speaks none, say zookeeper, not zookeepers"), "{text}");
     let text = refusal(&tls.url().replace("zookeepers:", "zookeeper:")).await;
     assert!(text.contains("if it speaks TLS, say zookeepers, not zookeeper"), "{text}");
+}
+
+#[cfg(feature = "zookeeper-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_certificate_is_named() {
+    let server = lock_testkit::ZooKeeperServer::start_demanding().await;
+    let certificates = server.certificates().expect("it speaks TLS");
+    crate::support::a_refused_certificate_is_named(&server.url(), certificates).await;
+    // C49: without TLS the files would have no effect.
+    assert!(refusal("zookeeper://localhost/?ca=a").await.contains("parameter `ca`"));
+}
+
+#[cfg(feature = "zookeeper-tls")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlast_a_new_certificate() {
+    let mut server = lock_testkit::ZooKeeperServer::start_demanding().await;
+    let certificates = server.certificates().expect("it speaks TLS").clone();
+    let url = certificates.in_url(&server.url());
+    let reads = async || server.restart().await;
+    crate::support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
 }
 
 #[cfg(not(feature = "zookeeper-tls"))]

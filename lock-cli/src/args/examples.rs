@@ -11,6 +11,7 @@ Examples:
 Locks live where --url, --url-file or LEASEHOLD_URL says, else in a directory of this user:
   file:/var/lib/locks                          for the processes of this machine
   redis://[user:password@]host[:port][/db]     rediss:// by TLS, redis+unix:/path by a socket
+  rediss://host/?ca=FILE&cert=FILE&key=FILE    PEM files for TLS, also of etcds://, zookeepers://
   …?prefix=shop:                               at the end of any: `a` is called `shop:a` there";
 
 pub(super) const EXIT_CODES: &str = "\

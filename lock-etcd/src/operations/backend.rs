@@ -67,17 +67,18 @@ impl EtcdBackend {
 
     /// Connects when it is first needed.
     pub(crate) fn new(target: Target) -> Self {
-        let server = Arc::new(Server::new(target.endpoints, target.options, target.root.floor()));
+        let Target { endpoints, root, options, certificates } = target;
+        let server = Arc::new(Server::new(endpoints, options, certificates, root.floor()));
         let watches = Arc::new(Watches::new(server.clone()));
-        let claims = Arc::new(Claims::new(server.clone(), target.root.clone()));
+        let claims = Arc::new(Claims::new(server.clone(), root.clone()));
         let waiters = Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone()));
         Self {
             keeper: Arc::new(Keeper::new(server.clone(), claims.clone(), waiters.clone())),
             waiters,
-            floors: Arc::new(Floors::new(server.clone(), &target.root)),
+            floors: Arc::new(Floors::new(server.clone(), &root)),
             marks: Arc::default(),
             sights: Arc::default(),
-            root: target.root,
+            root,
             server,
             claims,
             watches,

@@ -212,7 +212,8 @@ mod tests {
     async fn c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so() {
         let endpoints = vec!["127.0.0.1:1".to_owned()];
         let root = Root::new("/root").expect("a root");
-        let cluster = EtcdBackend::new(Target { endpoints, options: ConnectOptions::new(), root });
+        let (options, certificates) = (ConnectOptions::new(), None);
+        let cluster = EtcdBackend::new(Target { endpoints, root, options, certificates });
         let claim = LockRequest::new("a").claim().expect("a good claim");
         let lease = format!("lease1:{}:7:30000:a", claim.owner.expose());
         let renewal = Renewal::new(&Lease::import(&lease).expect("a lease"), claim.ttl);

@@ -274,7 +274,7 @@ mod tests {
 
     fn floors() -> Floors {
         let server =
-            Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), String::new());
+            Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), None, String::new());
         Floors::new(Arc::new(server), &Root::new("/root").expect("a root"))
     }
 

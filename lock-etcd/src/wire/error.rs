@@ -1,6 +1,7 @@
 //! Meaning of the server's errors for the caller: the outcome of the request, and the use of a retry.
 
 use etcd_client::Error;
+use lock_core::backend::CertificateError;
 use lock_core::{BackendError, Outcome};
 
 pub(crate) const BACKEND: &str = "etcd";
@@ -135,6 +136,11 @@ fn for_now(context: &'static str, source: String) -> BackendError {
 
 fn classify_local(error: &Error, source: String) -> BackendError {
     match error {
+        Error::IoError(error)
+            if error.get_ref().is_some_and(|error| error.is::<CertificateError>()) =>
+        {
+            for_now("no connection was made", source)
+        }
         Error::TransportError(_) if never_left(&source) => unreachable(source),
         Error::TransportError(_)
         | Error::IoError(_)
@@ -224,21 +230,31 @@ fn misunderstanding(text: &str) -> Option<&'static str> {
     )
 }
 
-/// Adds a remedy if a server ended the first connection in silence: `speaks_tls` suggests the other scheme.
-pub(crate) fn perhaps_of_other_scheme(error: BackendError, speaks_tls: bool) -> BackendError {
+/// Returns true if the server ended a connection without a word.
+pub(crate) fn ended_silently(error: &BackendError) -> bool {
     let text = error.to_string().to_lowercase();
     let ended = ["broken pipe", "connection reset", "connection closed", "unexpected end of file"];
-    if !ended.iter().any(|end| text.contains(end)) {
-        return error;
-    }
-    let context = match speaks_tls {
-        true => {
-            "the server ended the connection before it answered by TLS: for a server without TLS use etcd://, not etcds://"
-        }
-        false => {
-            "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd"
-        }
-    };
+    ended.iter().any(|end| text.contains(end))
+}
+
+/// Returns true if the server ended the handshake of TLS, and said so.
+pub(crate) fn is_tls_alert(error: &BackendError) -> bool {
+    error.to_string().contains("received fatal alert")
+}
+
+/// The error of a server that ended the first connection without TLS.
+pub(crate) fn refused_by_plain(error: BackendError) -> BackendError {
+    let context =
+        "the server ended the connection before it answered: if it speaks TLS, say etcds, not etcd";
+    BackendError::transient(BACKEND, error.outcome(), context, error)
+}
+
+/// The error of a server that ended a connection by TLS, perhaps because of this client's certificate.
+pub(crate) fn refused_by_tls(error: BackendError, doubt: &str) -> BackendError {
+    let context = format!(
+        "the server ended the connection before it answered by TLS: {doubt}; for a server without TLS use etcd://, not \
+         etcds://"
+    );
     BackendError::transient(BACKEND, error.outcome(), context, error)
 }
 

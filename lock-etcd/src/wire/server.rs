@@ -15,14 +15,17 @@ use etcd_client::{
     Client, ConnectOptions, Error, GetOptions, GetResponse, ResponseHeader, Txn, TxnOp, TxnResponse,
 };
 use futures_util::future::FutureExt;
-use lock_core::BackendError;
 use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
+use lock_core::{BackendError, Certificates};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
 use crate::wire::answer::Answer;
-use crate::wire::error::{BACKEND, classify, perhaps_of_other_scheme, spoils_connection};
+use crate::wire::error::{
+    BACKEND, classify, ended_silently, is_tls_alert, refused_by_plain, refused_by_tls,
+    spoils_connection,
+};
 use crate::wire::identity::Identity;
 
 /// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
@@ -36,6 +39,8 @@ const FIRST_LIMIT: Duration = Duration::from_secs(2);
 pub(crate) struct Server {
     endpoints: Vec<String>,
     options: ConnectOptions,
+    /// The certificates of connections by TLS.
+    certificates: Option<Certificates>,
     /// The key that a probe reads.
     probed: String,
     /// Number of this client's preferred member.
@@ -57,10 +62,16 @@ pub(crate) struct Link {
 }
 
 impl Server {
-    pub(crate) fn new(endpoints: Vec<String>, options: ConnectOptions, probed: String) -> Self {
+    pub(crate) fn new(
+        endpoints: Vec<String>,
+        options: ConnectOptions,
+        certificates: Option<Certificates>,
+        probed: String,
+    ) -> Self {
         let home = rand::random_range(0..endpoints.len());
         let current = Mutex::new(Arc::new(Link::to(home)));
-        Self { endpoints, options, probed, home, current, identity: Identity::default() }
+        let identity = Identity::default();
+        Self { endpoints, options, certificates, probed, home, current, identity }
     }
 
     /// Sends one request to the connected member. A failure that may pass names the member.
@@ -78,14 +89,19 @@ impl Server {
             Err(error) => Err(error),
         };
         reply.received();
-        if answer.as_ref().is_err_and(spoils_connection) {
+        let error = match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        if spoils_connection(&error) {
             self.retire(&link);
         }
-        answer.map_err(|error| {
-            let (error, endpoint) = (classify(error), &self.endpoints[link.number]);
-            let host = endpoint.rsplit('/').next().unwrap_or_default();
-            if error.is_transient() { error.at(host) } else { error }
-        })
+        let mut error = classify(error);
+        if let Some(certificates) = self.certificates.as_ref().filter(|_| is_tls_alert(&error)) {
+            error = refused_by_tls(error, &certificates.doubt().await);
+        }
+        let host = self.endpoints[link.number].rsplit('/').next().unwrap_or_default();
+        Err(if error.is_transient() { error.at(host) } else { error })
     }
 
     /// Carries out a transaction.
@@ -176,8 +192,11 @@ impl Server {
             match answer {
                 Ok(Ok(_)) => return Ok(()),
                 Ok(Err(error)) if tries == 0 || !error.is_transient() => {
-                    let speaks_tls = self.endpoints.iter().any(|at| at.starts_with("https:"));
-                    return Err(perhaps_of_other_scheme(error, speaks_tls));
+                    return Err(match &self.certificates {
+                        _ if !ended_silently(&error) => error,
+                        None => refused_by_plain(error),
+                        Some(certificates) => refused_by_tls(error, &certificates.doubt().await),
+                    });
                 }
                 Err(_) if tries == 0 => return Err(BackendError::no_answer(BACKEND, FIRST_LIMIT)),
                 Ok(Err(_)) | Err(_) => {}
@@ -221,9 +240,14 @@ impl Server {
         self.endpoints.len()
     }
 
-    /// Opens a separate connection to one member.
+    /// Opens a separate connection to one member, by TLS with the certificates as they are now.
     pub(crate) async fn connect(&self, number: usize) -> Result<Client, Error> {
-        Client::connect([&*self.endpoints[number]], Some(self.options.clone())).await
+        let options = self.options.clone();
+        let options = match &self.certificates {
+            Some(certificates) => with_tls(options, certificates).await?,
+            None => options,
+        };
+        Client::connect([&*self.endpoints[number]], Some(options)).await
     }
 
     /// Lets the next call turn to the next member, unless one has already.
@@ -252,6 +276,29 @@ impl Link {
     pub(crate) async fn retired(&self) {
         let _ = self.retired.subscribe().wait_for(|retired| *retired).await;
     }
+}
+
+#[cfg(feature = "tls")]
+async fn with_tls(
+    options: ConnectOptions,
+    certificates: &Certificates,
+) -> Result<ConnectOptions, Error> {
+    use etcd_client::{Certificate, Identity, TlsOptions};
+
+    let read = certificates.read().await.map_err(std::io::Error::other)?;
+    let tls = match read.authority {
+        Some(pem) => TlsOptions::new().ca_certificate(Certificate::from_pem(pem)),
+        None => TlsOptions::new().with_enabled_roots(),
+    };
+    Ok(options.with_tls(match read.identity {
+        Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
+        None => tls,
+    }))
+}
+
+#[cfg(not(feature = "tls"))]
+async fn with_tls(options: ConnectOptions, _: &Certificates) -> Result<ConnectOptions, Error> {
+    Ok(options)
 }
 
 /// Reads if a key exists. The member must ask the cluster for the answer.

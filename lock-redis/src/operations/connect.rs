@@ -30,13 +30,14 @@ impl RedisOptions {
     /// Connects, and checks that the server answers. Of several servers, any one may answer and name the others.
     ///
     /// # Errors
-    /// - [`LockError::Config`] if the URL cannot be used, has an unknown parameter, or asks for TLS, a cluster or
-    ///   sentinels that are not compiled in.
+    /// - [`LockError::Config`] if the URL or the certificates cannot be used, or the URL has an unknown parameter, or
+    ///   asks for TLS, a cluster or sentinels that are not compiled in.
     /// - [`LockError::Backend`] if the server cannot be reached, or refuses us.
     ///
     /// # Cancel safety
     /// Dropping the future closes the connection.
     pub async fn connect(self) -> Result<RedisBackend, LockError> {
+        self.certificates_of_url()?.read().await?;
         let server = match self.scheme() {
             "redis-cluster" | "rediss-cluster" => cluster(&self).await?,
             "redis-sentinel" | "rediss-sentinel" => sentinel(&self).await?,
@@ -47,7 +48,7 @@ impl RedisOptions {
 }
 
 async fn one_server(options: &RedisOptions) -> Result<Topology, LockError> {
-    let node = Arc::new(Node::new(String::new(), options.client()?, Role::Any, new_channel()));
+    let node = Arc::new(Node::new(String::new(), options.opener()?, Role::Any, new_channel()));
     node.reach().await.map_err(not_connected)?;
     Ok(Topology::One(node))
 }

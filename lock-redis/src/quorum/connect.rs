@@ -50,6 +50,7 @@ impl RedisOptions {
     /// Dropping the future closes the connections.
     pub async fn connect_quorum(self) -> Result<QuorumBackend, LockError> {
         let voters = voters(&self)?;
+        self.certificates_of_url()?.read().await?;
         let tell = |voter: Arc<Voter>| async move { voter.tell_within(CONNECT_LIMIT).await };
         let mut told = Round::ask(&voters, tell);
         let answers = told.all().await;
@@ -72,8 +73,8 @@ fn voters(options: &RedisOptions) -> Result<Vec<Arc<Voter>>, LockError> {
     let addresses: Vec<String> = addresses.collect();
     refuse_bad_number(&addresses)?;
     let voter = |address: String| {
-        let client = hosts.client(&address)?;
-        Ok(Arc::new(Voter::new(address, client)))
+        let opener = hosts.opener(&address)?;
+        Ok(Arc::new(Voter::new(address, opener)))
     };
     addresses.into_iter().map(voter).collect()
 }

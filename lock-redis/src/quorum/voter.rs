@@ -11,7 +11,7 @@ use lock_core::{
     BackendError, Clock, FencingToken, LockName, Moment, Outcome, OwnerId, SystemClock,
 };
 use parking_lot::Mutex;
-use redis::{Client, ToRedisArgs, Value};
+use redis::{ToRedisArgs, Value};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::{sleep, timeout};
 
@@ -29,6 +29,7 @@ use crate::scripts::Program;
 use crate::topology::Topology;
 use crate::wire::link::{Link, Role};
 use crate::wire::node::Node;
+use crate::wire::opening::Opener;
 use crate::wire::push::new_channel;
 
 /// Longest wait for one voter.
@@ -93,9 +94,9 @@ pub(super) struct GivingBack {
 }
 
 impl Voter {
-    pub(super) fn new(address: String, client: Client) -> Self {
+    pub(super) fn new(address: String, opener: Opener) -> Self {
         let role = Role::Voter(scripts::lessons);
-        let node = Node::new(String::new(), client, role, new_channel());
+        let node = Node::new(String::new(), opener, role, new_channel());
         let node = Arc::new(node);
         Self {
             address,

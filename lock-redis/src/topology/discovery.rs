@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::BackendError;
 use parking_lot::Mutex;
-use redis::{Client, Cmd, Value};
+use redis::{Cmd, Value};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::protocol::error::{classify, no_server};
 use crate::wire::connection::Connection;
 use crate::wire::link::Role;
+use crate::wire::opening::Opener;
 
 /// Time for one server to answer before the next is asked too.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -45,8 +46,8 @@ pub(crate) async fn first_answer<T>(
 
 /// Asks a server over a separate connection, which is then closed. So a server without locks costs no lasting
 /// connection, and a silent one blocks none.
-pub(crate) async fn ask_once(client: Client, command: Cmd) -> Result<Value, BackendError> {
-    Connection::new(client, Role::Any).send(command).await.map_err(classify)
+pub(crate) async fn ask_once(opener: Opener, command: Cmd) -> Result<Value, BackendError> {
+    Connection::new(opener, Role::Any).send(command).await.map_err(classify)
 }
 
 /// The task that asks for the servers again, if there is one. It ends with this value.

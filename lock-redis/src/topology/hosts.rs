@@ -2,9 +2,9 @@
 
 use lock_core::LockError;
 use lock_core::backend::UrlParameters;
-use redis::Client;
 
 use crate::topology::options::{RedisOptions, unusable};
+use crate::wire::opening::Opener;
 
 /// Several hosts, and the common parts of their URLs.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl Hosts {
             parameters: parameters_of(&parameters),
             addresses: servers.addresses,
         };
-        hosts.addresses.iter().try_for_each(|address| hosts.client(address).map(drop))?;
+        hosts.addresses.iter().try_for_each(|address| hosts.opener(address).map(drop))?;
         Ok((hosts, path))
     }
 
@@ -62,9 +62,9 @@ impl Hosts {
     }
 
     /// Returns the opener of connections to the host at `address`.
-    pub(crate) fn client(&self, address: &str) -> Result<Client, LockError> {
+    pub(crate) fn opener(&self, address: &str) -> Result<Opener, LockError> {
         let Self { scheme, login, database, parameters, .. } = self;
-        self.options.at(format!("{scheme}://{login}{address}{database}{parameters}")).client()
+        self.options.at(format!("{scheme}://{login}{address}{database}{parameters}")).opener()
     }
 }
 

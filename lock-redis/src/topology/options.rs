@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use lock_core::LockError;
 use lock_core::backend::{ClockLimit, UrlParameters};
-use redis::{Client, IntoConnectionInfo};
+use lock_core::{Certificates, LockError};
+use redis::Client;
 
 use crate::wire::connection::with_socket_settings;
+use crate::wire::opening::Opener;
 
 /// Options to reach a Redis server, and the place of locks on it. A URL alone is enough.
 #[derive(Clone)]
@@ -14,8 +15,7 @@ use crate::wire::connection::with_socket_settings;
 pub struct RedisOptions {
     url: String,
     pub(crate) clock: ClockLimit,
-    #[cfg(any(feature = "rustls", feature = "native-tls"))]
-    root_certificate: Option<Vec<u8>>,
+    certificates: Option<Certificates>,
 }
 
 impl RedisOptions {
@@ -33,16 +33,12 @@ impl RedisOptions {
     /// - `redis-quorum://[user:password@]host[:port],host[:port],host[:port][/database]` for a majority of several
     ///   servers, by `connect_quorum` alone (feature `quorum`); `rediss-quorum://…` for TLS
     ///
-    /// Each takes `protocol=resp2` or `protocol=resp3`. Any other parameter is refused. The name of a lock is its
+    /// Each takes `protocol=resp2` or `protocol=resp3`. By TLS each takes `ca`, `cert` and `key`, the paths of
+    /// [`Certificates`]. Any other parameter is refused. The name of a lock is its
     /// key. For a prefix use `prefix` with `leasehold::connect`, or wrap the backend in
     /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
-        Self {
-            url: url.into(),
-            clock: ClockLimit::ADay,
-            #[cfg(any(feature = "rustls", feature = "native-tls"))]
-            root_certificate: None,
-        }
+        Self { url: url.into(), clock: ClockLimit::ADay, certificates: None }
     }
 
     /// Acquires locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens that are
@@ -51,11 +47,9 @@ impl RedisOptions {
         Self { clock: ClockLimit::Any, ..self }
     }
 
-    /// Sets the certificate, in PEM, of the authority that signed the server's certificate. It is needed if the
-    /// platform does not know that authority.
-    #[cfg(any(feature = "rustls", feature = "native-tls"))]
-    pub fn root_certificate(self, pem: impl Into<Vec<u8>>) -> Self {
-        Self { root_certificate: Some(pem.into()), ..self }
+    /// Sets the certificates of connections by TLS, in place of the URL's `ca`, `cert` and `key`.
+    pub fn certificates(self, certificates: Certificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
     }
 
     /// Returns the part before the first colon of the URL.
@@ -75,12 +69,17 @@ impl RedisOptions {
         Self { url, ..self.clone() }
     }
 
-    /// Returns the driver's client, which opens connections.
-    pub(crate) fn client(&self) -> Result<Client, LockError> {
-        refuse_unknown_parameters(&self.url)?;
-        if self.url.starts_with("rediss:")
-            && cfg!(not(any(feature = "rustls", feature = "native-tls")))
-        {
+    /// Returns the certificates of the options, or those that the URL names.
+    pub(crate) fn certificates_of_url(&self) -> Result<Certificates, LockError> {
+        self.read_url().map(|(certificates, _)| certificates)
+    }
+
+    /// Returns the opener of connections.
+    pub(crate) fn opener(&self) -> Result<Opener, LockError> {
+        let (certificates, parameters) = self.read_url()?;
+        let url = parameters.url();
+        refuse_unknown_parameters(parameters)?;
+        if self.is_by_tls() && cfg!(not(any(feature = "rustls", feature = "native-tls"))) {
             return Err(unusable(
                 "rediss:// needs a TLS feature: enable `redis-rustls` or `redis-native-tls` of leasehold, or \
                  `rustls` or `native-tls` of lock-redis",
@@ -89,39 +88,37 @@ impl RedisOptions {
         #[cfg(feature = "rustls")]
         choose_cryptography();
         // C32: the error leaves out the driver's own text, which may repeat parts of the URL, such as a password.
-        let info = with_socket_settings(&*self.url)
-            .map_err(|_| UrlParameters::of(&self.url).malformed(FORM))?;
-        self.client_to(info)
-            .map_err(|_| unusable("the driver does not accept it; check address and TLS"))
+        let info =
+            with_socket_settings(&*url).map_err(|_| UrlParameters::of(&url).malformed(FORM))?;
+        let client = Client::open(info)
+            .map_err(|_| unusable("the driver does not accept it; check address and TLS"))?;
+        Ok(Opener::new(client, certificates))
     }
 
-    #[cfg(any(feature = "rustls", feature = "native-tls"))]
-    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
-        match self.root_certificate.clone() {
-            None => Client::open(target),
-            root_cert => {
-                let certificates = redis::TlsCertificates { client_tls: None, root_cert };
-                Client::build_with_tls(target, certificates)
-            }
-        }
+    /// Returns the certificates, and the URL without them.
+    fn read_url(&self) -> Result<(Certificates, UrlParameters), LockError> {
+        let mut parameters = UrlParameters::of(&self.url);
+        let of_url = match self.is_by_tls() {
+            true => parameters.take_certificates()?,
+            false => Certificates::new(),
+        };
+        Ok((self.certificates.clone().unwrap_or(of_url), parameters))
     }
 
-    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
-    fn client_to(&self, target: impl IntoConnectionInfo) -> Result<Client, redis::RedisError> {
-        Client::open(target)
+    fn is_by_tls(&self) -> bool {
+        ["rediss", "valkeys"].iter().any(|scheme| self.scheme().starts_with(scheme))
     }
 }
 
 /// C49: refuses parameters that the driver would ignore. It reads user, password and database only from the
 /// parameters of a unix socket's URL, and a fragment only with TLS.
-fn refuse_unknown_parameters(url: &str) -> Result<(), LockError> {
-    let mut parameters = UrlParameters::of(url);
-    let scheme = url.split(':').next().unwrap_or_default();
+fn refuse_unknown_parameters(mut parameters: UrlParameters) -> Result<(), LockError> {
+    let scheme = parameters.base().split(':').next().unwrap_or_default();
+    let is_socket = ["redis+unix", "valkey+unix", "unix"].contains(&scheme);
     if ["rediss", "valkeys"].contains(&scheme) {
         // The driver refuses any other fragment than `insecure`.
         let _ = parameters.take_fragment();
     }
-    let is_socket = ["redis+unix", "valkey+unix", "unix"].contains(&scheme);
     let of_socket = |key: &str| is_socket && ["db", "user", "pass"].contains(&key);
     parameters.refuse_unless(|key| key == "protocol" || of_socket(key))
 }
@@ -179,7 +176,7 @@ mod tests {
                 }
                 #[cfg(feature = "quorum")]
                 "redis-quorum" => crate::topology::hosts::Hosts::of(self, 6379).map(drop),
-                _ => self.client().map(drop),
+                _ => self.opener().map(drop),
             }
         }
     }

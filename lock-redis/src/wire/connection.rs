@@ -19,14 +19,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, Cmd, IntoConnectionInfo, RedisError, Value};
+use redis::{Cmd, IntoConnectionInfo, RedisError, Value};
 use tokio::sync::watch;
 
 use crate::protocol::error::{RequestError, code_of};
 use crate::protocol::message::Message;
 use crate::wire::batch::Manner;
 use crate::wire::link::{Link, Role};
-use crate::wire::opening;
+use crate::wire::opening::Opener;
 
 /// If a caller leaves after this much silence, the connection is suspect. If it leaves earlier, it only changed its
 /// mind.
@@ -54,11 +54,11 @@ pub(crate) fn with_socket_settings(
 
 /// The connection for requests. It is opened when it is first needed.
 pub(crate) struct Connection {
-    client: Client,
+    opener: Opener,
     role: Role,
     state: Mutex<State>,
     /// The way of the last link, signalled each time that a link is open.
-    opened: watch::Sender<Option<Client>>,
+    opened: watch::Sender<Option<Opener>>,
 }
 
 #[derive(Default)]
@@ -85,8 +85,8 @@ impl State {
 }
 
 impl Connection {
-    pub(crate) fn new(client: Client, role: Role) -> Self {
-        Self { client, role, state: Mutex::default(), opened: watch::Sender::new(None) }
+    pub(crate) fn new(opener: Opener, role: Role) -> Self {
+        Self { opener, role, state: Mutex::default(), opened: watch::Sender::new(None) }
     }
 
     /// Returns true if the server is one of a quorum.
@@ -96,16 +96,16 @@ impl Connection {
 
     /// Returns host and port of the server, or the path of its socket.
     pub(crate) fn address(&self) -> String {
-        self.client.get_connection_info().addr().to_string()
+        self.opener.info().addr().to_string()
     }
 
     /// Returns the opener of connections to another server in the same way.
-    pub(crate) fn client_at(&self, host: &str, port: u16) -> Result<Client, RedisError> {
-        opening::at(&self.client, host, port)
+    pub(crate) fn opener_at(&self, host: &str, port: u16) -> Result<Opener, RedisError> {
+        self.opener.at(host, port)
     }
 
     /// Changes each time that a link is open, to its way. The link may lead to another server than the one before.
-    pub(crate) fn opened(&self) -> watch::Receiver<Option<Client>> {
+    pub(crate) fn opened(&self) -> watch::Receiver<Option<Opener>> {
         self.opened.subscribe()
     }
 
@@ -115,7 +115,7 @@ impl Connection {
         if let Some(current) = state.present() {
             return current.clone();
         }
-        let link = Arc::new(Link::open(self.client.clone(), self.role, self.opened.clone()));
+        let link = Arc::new(Link::open(self.opener.clone(), self.role, self.opened.clone()));
         state.current.insert(link).clone()
     }
 

@@ -31,9 +31,7 @@ use futures_util::future::{BoxFuture, FutureExt, join, join_all};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use lock_core::backend::ReplyMonitor;
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, RedisError, Value, cmd, from_redis_value,
-};
+use redis::{AsyncConnectionConfig, Cmd, RedisError, Value, cmd, from_redis_value};
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::timeout;
@@ -42,7 +40,7 @@ use crate::protocol::error::{REPLICA, code_of};
 use crate::protocol::message::Message;
 use crate::wire::batch::{self, BatchOutcome, Manner, Outstanding, Request};
 use crate::wire::delivery::{Delivery, Reply};
-use crate::wire::opening;
+use crate::wire::opening::{self, Opener};
 use crate::wire::socket::{Side, Socket};
 use crate::wire::together::Together;
 
@@ -90,7 +88,7 @@ struct Opened {
     driver: MultiplexedConnection,
     socket: Arc<Socket>,
     /// The opener of more connections to the same server.
-    way: Client,
+    way: Opener,
     /// The answer to INFO of a [`Role::Voter`], and empty for any other.
     #[cfg_attr(not(feature = "quorum"), allow(dead_code, reason = "voters alone are asked"))]
     told: Arc<str>,
@@ -99,14 +97,14 @@ struct Opened {
 impl Link {
     /// Opens the link, and signals `told_open` once it is open.
     pub(crate) fn open(
-        client: Client,
+        opener: Opener,
         role: Role,
-        told_open: watch::Sender<Option<Client>>,
+        told_open: watch::Sender<Option<Opener>>,
     ) -> Self {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            let opened = connected(&client, role).await;
+            let opened = connected(&opener, role).await;
             tell.send_replace(Some(opened.clone()));
             if let Ok(opened) = opened {
                 told_open.send_replace(Some(opened.way.clone()));
@@ -187,8 +185,8 @@ impl Drop for Link {
 }
 
 /// Opens a connection by the first way to a server of this role.
-async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
-    let ways = timeout(CONNECT_LIMIT, opening::ways(client)).await;
+async fn connected(opener: &Opener, role: Role) -> Result<Opened, RedisError> {
+    let ways = timeout(CONNECT_LIMIT, opening::ways(opener)).await;
     match &ways.unwrap_or_else(|_| Err(too_late()))?[..] {
         [only] => connected_by(only, role).await,
         several => connected_by_any(several, role).await,
@@ -197,8 +195,8 @@ async fn connected(client: &Client, role: Role) -> Result<Opened, RedisError> {
 
 /// Tries several ways at once. The addresses of a name may be those of a primary and its replicas, so only a primary
 /// will do. The error says what each way answered.
-async fn connected_by_any(ways: &[Client], role: Role) -> Result<Opened, RedisError> {
-    let attempt = async |way: &Client| {
+async fn connected_by_any(ways: &[Opener], role: Role) -> Result<Opened, RedisError> {
+    let attempt = async |way: &Opener| {
         let opened = connected_by(way, role).await?;
         match role {
             Role::Any => refuse_known_replica(&opened).await.map(|()| opened),
@@ -211,7 +209,7 @@ async fn connected_by_any(ways: &[Client], role: Role) -> Result<Opened, RedisEr
     while let Some((way, said)) = attempts.next().await {
         match said {
             Ok(opened) => return Ok(opened),
-            Err(error) => failed.push((way.get_connection_info().addr().to_string(), error)),
+            Err(error) => failed.push((way.info().addr().to_string(), error)),
         }
     }
     // A server that refuses us says more than one that cannot be reached.
@@ -231,16 +229,16 @@ async fn refuse_known_replica(opened: &Opened) -> Result<(), RedisError> {
     }
 }
 
-async fn connected_by(client: &Client, role: Role) -> Result<Opened, RedisError> {
+async fn connected_by(way: &Opener, role: Role) -> Result<Opened, RedisError> {
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_LIMIT))
         .set_response_timeout(Some(REPLY_LIMIT))
         .set_pipeline_buffer_size(BATCHES + 1);
-    let by_tls = matches!(client.get_connection_info().addr(), ConnectionAddr::TcpTls { .. });
-    let opened = timeout(CONNECT_LIMIT, opening::open(client, &config)).await;
-    let opened = opened.unwrap_or_else(|_| Err(too_late()));
-    let (mut driver, socket) =
-        opened.map_err(|error| if by_tls { no_tls(error) } else { error })?;
+    let opened = timeout(CONNECT_LIMIT, opening::open(way, &config)).await;
+    let (mut driver, socket) = match opened.unwrap_or_else(|_| Err(too_late())) {
+        Err(error) if way.is_by_tls() => return Err(way.explained(no_tls(error)).await),
+        opened => opened?,
+    };
     let checked = async {
         match role {
             // C12: a proxy may accept a connection before it has one to the server. Opening waits for it, within its
@@ -254,9 +252,12 @@ async fn connected_by(client: &Client, role: Role) -> Result<Opened, RedisError>
             Role::Primary => refuse_replica(&mut driver).await.map(|()| String::new()),
         }
     };
-    let told = socket.wait(Side::Caller, checked).await;
-    let told = told.map_err(|error| if by_tls { error } else { ended(error) })?.into();
-    Ok(Opened { driver, socket: Arc::new(socket), way: client.clone(), told })
+    let told = match socket.wait(Side::Caller, checked).await {
+        // By TLS 1.3 a server refuses a certificate after the client's part of the handshake.
+        Err(error) if way.is_by_tls() => return Err(way.explained(error).await),
+        told => told.map_err(ended)?.into(),
+    };
+    Ok(Opened { driver, socket: Arc::new(socket), way: way.clone(), told })
 }
 
 /// Asks a server for its facts, and teaches it programs in the same round trip. A program that it does not learn is

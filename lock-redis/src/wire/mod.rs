@@ -6,7 +6,7 @@ mod delivery;
 pub(crate) mod key_events;
 pub(crate) mod link;
 pub(crate) mod node;
-mod opening;
+pub(crate) mod opening;
 pub(crate) mod push;
 mod socket;
 #[cfg(test)]

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use lock_core::BackendError;
 use lock_core::backend::Notifications;
-use redis::{Client, Cmd, RedisError, Value};
+use redis::{Cmd, RedisError, Value};
 use tokio::time::timeout;
 
 use crate::protocol::error::{BACKEND, RequestError, classify};
 use crate::wire::connection::Connection;
 use crate::wire::key_events::KeyEvents;
 use crate::wire::link::Role;
+use crate::wire::opening::Opener;
 use crate::wire::push::Subscriber;
 
 /// Longest wait for one of several servers.
@@ -32,21 +33,21 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(address: String, client: Client, role: Role, channel: Arc<str>) -> Self {
-        let database = client.get_connection_info().redis_settings().db();
+    pub(crate) fn new(address: String, opener: Opener, role: Role, channel: Arc<str>) -> Self {
+        let database = opener.info().redis_settings().db();
         let key_events = Arc::new(KeyEvents::new(database));
-        let connection = Connection::new(client.clone(), role);
+        let connection = Connection::new(opener.clone(), role);
         let subscriber =
-            Subscriber::new(client, channel.clone(), key_events.clone(), connection.opened());
+            Subscriber::new(opener, channel.clone(), key_events.clone(), connection.opened());
         let push = Arc::new(Notifications::new(subscriber));
         Self { address, connection, push, key_events, channel }
     }
 
     /// Returns a replica of it, which is reached in the same way and by the same user.
     pub(crate) fn replica(&self, host: &str, port: u16) -> Result<Self, RedisError> {
-        let client = self.connection.client_at(host, port)?;
+        let opener = self.connection.opener_at(host, port)?;
         let address = format!("replica {host}:{port}");
-        Ok(Self::new(address, client, Role::Any, self.channel.clone()))
+        Ok(Self::new(address, opener, Role::Any, self.channel.clone()))
     }
 
     /// Waits for the server's answer. If the server is one of several, the wait is short, so that its silence

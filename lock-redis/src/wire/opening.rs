@@ -4,31 +4,100 @@ use std::io;
 use std::net::SocketAddr;
 
 use futures_util::future::{FutureExt, select_ok};
+use lock_core::Certificates;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, RedisError};
+use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::wire::socket::Socket;
 
+/// The opener of connections to one server, by TLS with the certificates as they are then.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    client: Client,
+    certificates: Certificates,
+}
+
+impl Opener {
+    pub(crate) fn new(client: Client, certificates: Certificates) -> Self {
+        Self { client, certificates }
+    }
+
+    /// Returns the server, the login and the settings of connections.
+    pub(crate) fn info(&self) -> &ConnectionInfo {
+        self.client.get_connection_info()
+    }
+
+    pub(crate) fn is_by_tls(&self) -> bool {
+        matches!(self.info().addr(), ConnectionAddr::TcpTls { .. })
+    }
+
+    /// Returns the opener of connections to another server in the same way.
+    pub(crate) fn at(&self, host: &str, port: u16) -> Result<Self, RedisError> {
+        let (info, host) = (self.info().clone(), host.to_owned());
+        let address = match info.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Ok(Self::new(Client::open(info.set_addr(address))?, self.certificates.clone()))
+    }
+
+    /// Returns the driver's client for one connection, with the certificates as they are now.
+    #[cfg(any(feature = "rustls", feature = "native-tls"))]
+    pub(crate) async fn client(&self) -> Result<Client, RedisError> {
+        if !self.is_by_tls() || self.certificates == Certificates::new() {
+            return Ok(self.client.clone());
+        }
+        let read = self.certificates.read().await.map_err(io::Error::other)?;
+        let client_tls = read
+            .identity
+            .map(|(client_cert, client_key)| redis::ClientTlsConfig { client_cert, client_key });
+        let certificates = redis::TlsCertificates { client_tls, root_cert: read.authority };
+        Client::build_with_tls(self.info().clone(), certificates)
+    }
+
+    #[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+    pub(crate) async fn client(&self) -> Result<Client, RedisError> {
+        Ok(self.client.clone())
+    }
+
+    /// Adds to the error of a connection by TLS why the server may have refused this client.
+    pub(crate) async fn explained(&self, error: RedisError) -> RedisError {
+        let text = error.to_string();
+        if error.kind() == ErrorKind::InvalidClientConfig {
+            // No lasting refusal: while files are replaced, a certificate may be there before its key.
+            io::Error::other(format!("the certificate and its key: {text}")).into()
+        } else if error.is_connection_dropped() || text.contains("alert") {
+            let doubt = self.certificates.doubt().await;
+            io::Error::other(format!("{text}: the handshake failed: {doubt}")).into()
+        } else {
+            error
+        }
+    }
+}
+
 /// Opens a connection, and the future that moves its bytes.
 pub(crate) async fn open(
-    client: &Client,
+    opener: &Opener,
     config: &AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, Socket), RedisError> {
-    let info = client.get_connection_info();
+    let info = opener.info();
     match info.addr() {
         ConnectionAddr::Tcp(host, port) => {
-            over(tcp(host, *port, info.tcp_settings()).await?, client, config).await
+            over(tcp(host, *port, info.tcp_settings()).await?, info, config).await
         }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {
-            over(tokio::net::UnixStream::connect(path).await?, client, config).await
+            over(tokio::net::UnixStream::connect(path).await?, info, config).await
         }
         // With TLS the driver returns no stream: it moves the bytes in its own task.
         _ => {
+            let client = opener.client().await?;
             let driver = client.get_multiplexed_async_connection_with_config(config).await?;
             Ok((driver, Socket::new(None)))
         }
@@ -37,10 +106,10 @@ pub(crate) async fn open(
 
 async fn over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    client: &Client,
+    info: &ConnectionInfo,
     config: &AsyncConnectionConfig,
 ) -> Result<(MultiplexedConnection, Socket), RedisError> {
-    let settings = client.get_connection_info().redis_settings();
+    let settings = info.redis_settings();
     let (driver, bytes) =
         MultiplexedConnection::new_with_config(settings, stream, config.clone()).await?;
     Ok((driver, Socket::new(Some(bytes.boxed()))))
@@ -48,27 +117,15 @@ async fn over(
 
 /// Returns the ways to a server: one, or one for each address of its host's name. By TLS the driver chooses the address,
 /// since the certificate is checked against the name.
-pub(crate) async fn ways(client: &Client) -> Result<Vec<Client>, RedisError> {
-    let ConnectionAddr::Tcp(host, port) = client.get_connection_info().addr() else {
-        return Ok(vec![client.clone()]);
+pub(crate) async fn ways(opener: &Opener) -> Result<Vec<Opener>, RedisError> {
+    let ConnectionAddr::Tcp(host, port) = opener.info().addr() else {
+        return Ok(vec![opener.clone()]);
     };
     let addresses: Vec<SocketAddr> = lookup_host((&**host, *port)).await?.collect();
     match addresses.len() {
-        0 | 1 => Ok(vec![client.clone()]),
-        _ => addresses.iter().map(|way| at(client, &way.ip().to_string(), way.port())).collect(),
+        0 | 1 => Ok(vec![opener.clone()]),
+        _ => addresses.iter().map(|way| opener.at(&way.ip().to_string(), way.port())).collect(),
     }
-}
-
-/// Returns the opener of connections to another server in the same way.
-pub(crate) fn at(client: &Client, host: &str, port: u16) -> Result<Client, RedisError> {
-    let (info, host) = (client.get_connection_info().clone(), host.to_owned());
-    let address = match info.addr().clone() {
-        ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-            ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-        }
-        _ => ConnectionAddr::Tcp(host, port),
-    };
-    Client::open(info.set_addr(address))
 }
 
 /// Returns a connection to the first address of the host that accepts one.

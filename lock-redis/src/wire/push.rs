@@ -9,20 +9,20 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use lock_core::backend::NotificationTransport;
 use lock_core::{BackendError, Outcome};
-use redis::Client;
 use redis::aio::{PubSubSink, PubSubStream};
 use tokio::sync::watch;
 
 use crate::protocol::error::{BACKEND, RequestError, classify};
 use crate::wire::key_events::KeyEvents;
+use crate::wire::opening::Opener;
 
 /// Subscribes one client to its channel, at one server.
 pub(crate) struct Subscriber {
-    client: Client,
+    opener: Opener,
     channel: Arc<str>,
     key_events: Arc<KeyEvents>,
     /// Changes each time that a link for requests is opened, to its way.
-    links: watch::Receiver<Option<Client>>,
+    links: watch::Receiver<Option<Opener>>,
 }
 
 /// A connection on which this client receives grants and events of keys.
@@ -30,7 +30,7 @@ pub(crate) struct Subscription {
     sink: PubSubSink,
     messages: PubSubStream,
     key_events: Arc<KeyEvents>,
-    links: watch::Receiver<Option<Client>>,
+    links: watch::Receiver<Option<Opener>>,
 }
 
 /// Returns a channel for one client, on which all servers send it their grants.
@@ -40,12 +40,12 @@ pub(crate) fn new_channel() -> Arc<str> {
 
 impl Subscriber {
     pub(crate) fn new(
-        client: Client,
+        opener: Opener,
         channel: Arc<str>,
         key_events: Arc<KeyEvents>,
-        links: watch::Receiver<Option<Client>>,
+        links: watch::Receiver<Option<Opener>>,
     ) -> Self {
-        Self { client, channel, key_events, links }
+        Self { opener, channel, key_events, links }
     }
 }
 
@@ -59,8 +59,13 @@ impl NotificationTransport for Subscriber {
         let mut links = self.links.clone();
         let way = links.borrow_and_update().clone();
         links.has_changed().map_err(|_| no_more_asked())?;
-        let connection = way.as_ref().unwrap_or(&self.client).get_async_pubsub().await;
-        let mut connection = connection.map_err(|error| classify(RequestError::Connect(error)))?;
+        let way = way.as_ref().unwrap_or(&self.opener);
+        let opened = async { way.client().await?.get_async_pubsub().await };
+        let mut connection = match opened.await {
+            Err(error) if way.is_by_tls() => Err(way.explained(error).await),
+            opened => opened,
+        }
+        .map_err(|error| classify(RequestError::Connect(error)))?;
         let subscribed = connection.subscribe(&*self.channel).await;
         subscribed.map_err(|error| classify(RequestError::Execute(error)))?;
         let (sink, messages) = connection.split();

@@ -1,7 +1,7 @@
 //! An etcd server for tests.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::certificates::make_certificates;
+use super::certificates::{Certificates, make_certificates};
 use super::launched::{anew, launched, log_path, until_up};
 use super::redis_server::owned;
 use super::{free_port, on_free_ports};
@@ -78,8 +78,8 @@ impl EtcdServer {
         Self::start_alone(args, false).await
     }
 
-    /// Starts a server that speaks TLS only, to clients that trust [`ca_path`](Self::ca_path). Its
-    /// certificate is for `localhost` and 127.0.0.1.
+    /// Starts a server that speaks TLS only, to clients that trust the authority of the
+    /// [`certificates`](Self::certificates). Its certificate is for `localhost` and 127.0.0.1.
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
@@ -99,6 +99,14 @@ impl EtcdServer {
         server.ctl(&["auth", "enable"]);
         server.password = Some(password.to_owned());
         server
+    }
+
+    /// Starts a server as [`start_tls`](Self::start_tls) that demands a certificate of each client.
+    ///
+    /// # Panics
+    /// As [`start_tls`](Self::start_tls).
+    pub async fn start_demanding() -> Self {
+        Self::start_alone(&["--client-cert-auth"], true).await
     }
 
     async fn start_alone(args: &[&str], tls: bool) -> Self {
@@ -149,9 +157,9 @@ impl EtcdServer {
         self.member.ports.client
     }
 
-    /// Returns the path of the authority's certificate, a PEM file, for a server with TLS.
-    pub fn ca_path(&self) -> PathBuf {
-        self.folder.path().join("ca.crt")
+    /// Returns the certificates of a server with TLS.
+    pub fn certificates(&self) -> Certificates {
+        Certificates::at(self.folder.path())
     }
 
     /// Runs one command of `etcdctl` on this server, logged in if it requires a password, and returns the output:
@@ -179,7 +187,7 @@ impl EtcdServer {
             etcdctl.arg(format!("--user=root:{password}"));
         }
         if self.member.tls {
-            etcdctl.arg(format!("--cacert={}", self.ca_path().display()));
+            etcdctl.arg(format!("--cacert={}", self.certificates().ca_path().display()));
         }
         let output = etcdctl.args(command).stdin(Stdio::null()).output();
         let output = output.map_err(|error| error.to_string())?;
@@ -257,6 +265,9 @@ impl Member {
         if self.tls {
             args.extend(owned(&["--cert-file", &file("server.crt")]));
             args.extend(owned(&["--key-file", &file("server.key")]));
+        }
+        if self.args.iter().any(|arg| arg == "--client-cert-auth") {
+            args.extend(owned(&["--trusted-ca-file", &file("trusted.crt")]));
         }
         args.extend(self.args.clone());
         args

@@ -17,6 +17,7 @@ mod wall_clock;
 mod zookeeper_ensemble;
 mod zookeeper_server;
 
+pub use self::certificates::{Certificates, Signed};
 pub use self::etcd_cluster::EtcdCluster;
 pub use self::etcd_server::EtcdServer;
 pub use self::free_port::free_port;

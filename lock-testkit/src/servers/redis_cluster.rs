@@ -1,6 +1,5 @@
 //! A Redis Cluster.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -42,7 +41,7 @@ impl RedisCluster {
     }
 
     /// Like [`start`](Self::start), with servers that speak TLS with each other, and with clients that trust
-    /// [`ca_path`](Self::ca_path).
+    /// the authority of the [`certificates`](Self::certificates) and have one of their own.
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
@@ -70,12 +69,12 @@ impl RedisCluster {
         format!("{scheme}-cluster://{}", addresses.join(","))
     }
 
-    /// Returns the path of the authority's certificate, a PEM file.
+    /// Returns the certificates of servers with TLS.
     ///
     /// # Panics
     /// If the cluster does not use TLS.
-    pub fn ca_path(&self) -> PathBuf {
-        self.certificates.as_ref().expect("it speaks TLS").ca_path()
+    pub fn certificates(&self) -> &Certificates {
+        self.certificates.as_ref().expect("it speaks TLS")
     }
 
     /// Returns the servers.

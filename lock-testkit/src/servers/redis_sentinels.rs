@@ -1,6 +1,5 @@
 //! A Redis primary with replicas, and the sentinels that replace it.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -42,7 +41,7 @@ impl RedisSentinels {
     }
 
     /// Like [`start`](Self::start), with servers and sentinels that speak TLS with each other, and with clients
-    /// that trust [`ca_path`](Self::ca_path).
+    /// that trust the authority of the [`certificates`](Self::certificates) and have one of their own.
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
@@ -75,12 +74,12 @@ impl RedisSentinels {
         format!("{scheme}-sentinel://{}/{NAME}", addresses.join(","))
     }
 
-    /// Returns the path of the authority's certificate, a PEM file.
+    /// Returns the certificates of servers with TLS.
     ///
     /// # Panics
     /// If the servers do not use TLS.
-    pub fn ca_path(&self) -> PathBuf {
-        self.certificates.as_ref().expect("they speak TLS").ca_path()
+    pub fn certificates(&self) -> &Certificates {
+        self.certificates.as_ref().expect("they speak TLS")
     }
 
     /// Returns the servers, the first primary first.

@@ -1,13 +1,11 @@
 //! A Redis server behind TLS, with its own certificate authority.
 
-use std::path::PathBuf;
-
 use super::certificates::{Certificates, arguments};
 use super::redis_server::RedisServer;
 use super::{free_port, on_free_ports};
 use crate::process::new_folder;
 
-/// A [`RedisServer`] that speaks only TLS, to clients that trust [`ca_path`](Self::ca_path).
+/// A [`RedisServer`] that speaks only TLS, to clients that trust the authority of [`certificates`](Self::certificates).
 #[derive(Debug)]
 pub struct TlsRedis {
     server: RedisServer,
@@ -22,10 +20,21 @@ impl TlsRedis {
     /// If `redis-server` or `openssl` is not installed, or the server was built without TLS; or if it does not
     /// answer within a minute (the message has its log).
     pub async fn start() -> Self {
-        let certificates = Certificates::new();
+        Self::launch(Certificates::new(), &["--tls-auth-clients", "no"]).await
+    }
+
+    /// Starts a server that demands a certificate of each client.
+    ///
+    /// # Panics
+    /// As [`start`](Self::start).
+    pub async fn start_demanding(certificates: Certificates) -> Self {
+        Self::launch(certificates, &[]).await
+    }
+
+    async fn launch(certificates: Certificates, args: &[&str]) -> Self {
         let (server, port) = on_free_ports(|| async {
             let port = free_port();
-            let server = start_on(port, &certificates).await;
+            let server = start_on(port, &certificates, args).await;
             server.map(|server| (server, port)).map_err(|log| without_tls(&log).to_owned() + &log)
         })
         .await;
@@ -42,9 +51,9 @@ impl TlsRedis {
         self.port
     }
 
-    /// Returns the path of the authority's certificate, a PEM file.
-    pub fn ca_path(&self) -> PathBuf {
-        self.certificates.ca_path()
+    /// Returns the certificates of the server, and of its clients.
+    pub fn certificates(&self) -> &Certificates {
+        &self.certificates
     }
 
     /// Returns the server behind TLS, to inspect or to disturb. Tests reach it by a Unix socket: its URL names
@@ -54,10 +63,14 @@ impl TlsRedis {
     }
 }
 
-async fn start_on(port: u16, certificates: &Certificates) -> Result<RedisServer, String> {
+async fn start_on(
+    port: u16,
+    certificates: &Certificates,
+    args: &[&str],
+) -> Result<RedisServer, String> {
     let tls = arguments(&certificates.settings(port));
-    let args: Vec<&str> =
-        ["--port", "0"].into_iter().chain(tls.iter().map(String::as_str)).collect();
+    let tls: Vec<&str> = tls.iter().map(String::as_str).collect();
+    let args = [&["--port", "0"], &tls[..], args].concat();
     RedisServer::start_at_socket(new_folder(), &args).await
 }
 

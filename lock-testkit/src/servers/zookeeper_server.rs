@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -101,21 +101,35 @@ impl ZooKeeperServer {
         .await
     }
 
-    /// Starts a server whose clients speak TLS, and trust [`ca_path`](Self::ca_path). Its certificate is for
-    /// `localhost` and 127.0.0.1. Only [`ask`](Self::ask) goes without TLS.
+    /// Starts a server whose clients speak TLS, and trust the authority of the
+    /// [`certificates`](Self::certificates). Its certificate is for `localhost` and 127.0.0.1. Only [`ask`](Self::ask) goes without TLS.
     ///
     /// # Panics
     /// As [`start`](Self::start), and if `openssl` is not installed.
     pub async fn start_tls() -> Self {
+        Self::start_secure("none").await
+    }
+
+    /// Starts a server as [`start_tls`](Self::start_tls) that demands a certificate of each client by TLS.
+    ///
+    /// # Panics
+    /// As [`start_tls`](Self::start_tls).
+    pub async fn start_demanding() -> Self {
+        Self::start_secure("need").await
+    }
+
+    async fn start_secure(client_auth: &str) -> Self {
         let certificates = Certificates::new();
-        let key_store = certificates.key_store();
+        let (key_store, trust_store) = (certificates.key_store(), certificates.trusted());
         let (server, port) = on_free_ports(|| async {
             let port = free_port();
             let settings = format!(
                 "secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
                  serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
-                 ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth=none",
-                key_store.display()
+                 ssl.keyStore.location={}\nssl.keyStore.type=PEM\n\
+                 ssl.trustStore.location={}\nssl.trustStore.type=PEM\nssl.clientAuth={client_auth}",
+                key_store.display(),
+                trust_store.display()
             );
             Ok((Self::start_in(new_folder(), &settings).await?, port))
         })
@@ -147,9 +161,9 @@ impl ZooKeeperServer {
         }
     }
 
-    /// The authority's certificate, a PEM file, of a server with TLS.
-    pub fn ca_path(&self) -> Option<PathBuf> {
-        self.tls.as_ref().map(|(_, certificates)| certificates.ca_path())
+    /// Returns the certificates of a server with TLS.
+    pub fn certificates(&self) -> Option<&Certificates> {
+        self.tls.as_ref().map(|(_, certificates)| certificates)
     }
 
     /// Returns the address for clients without TLS, such as for a [`Proxy`](crate::Proxy).

@@ -7,7 +7,8 @@ use super::*;
 const RANGE: &str = "root/locks/a/";
 
 fn claims() -> Claims {
-    let server = Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), String::new());
+    let server =
+        Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), None, String::new());
     Claims::new(Arc::new(server), Root::new("/root").expect("a root"))
 }
 

@@ -4,6 +4,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::topology::options::RedisOptions;
 
 /// Parses the next command.
 async fn command(stream: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
@@ -55,8 +56,8 @@ async fn voter() -> (Arc<Voter>, mpsc::UnboundedReceiver<String>) {
             tokio::spawn(serve(stream, tell.clone()));
         }
     });
-    let client = Client::open(format!("redis://{address}")).expect("a URL");
-    (Arc::new(Voter::new(address, client)), carried_out)
+    let opener = RedisOptions::new(format!("redis://{address}")).opener().expect("a URL");
+    (Arc::new(Voter::new(address, opener)), carried_out)
 }
 
 #[tokio::test]
@@ -85,8 +86,8 @@ async fn c19_an_owed_request_outlives_the_task_that_sends_it() {
 /// The timers of a paused client were paused too, and the answer is there when they continue.
 #[tokio::test]
 async fn p2_an_answer_that_a_client_finds_after_a_pause_does_not_count() {
-    let client = Client::open("redis://127.0.0.1:1").expect("a URL");
-    let voter = Voter::new("a".to_owned(), client);
+    let opener = RedisOptions::new("redis://127.0.0.1:1").opener().expect("a URL");
+    let voter = Voter::new("a".to_owned(), opener);
     let answer = |pause| async move {
         std::thread::sleep(pause);
         Ok(())

@@ -141,15 +141,15 @@ impl Known {
     /// Returns the slots, as the server at `address` reports them.
     async fn shards_by(&self, address: &str) -> Result<Vec<Shard>, BackendError> {
         let unusable = |error| no_server("the cluster names an address that cannot be used", error);
-        let client = self.hosts.client(address).map_err(unusable)?;
+        let opener = self.hosts.opener(address).map_err(unusable)?;
         let mut slots = cmd("CLUSTER");
         slots.arg("SLOTS");
-        shards(ask_once(client, slots).await?, host_of(address))
+        shards(ask_once(opener, slots).await?, host_of(address))
     }
 
     fn node_at(&self, address: &str) -> Option<Node> {
-        let client = self.hosts.client(address).ok()?;
-        Some(Node::new(address.to_owned(), client, Role::Any, self.channel.clone()))
+        let opener = self.hosts.opener(address).ok()?;
+        Some(Node::new(address.to_owned(), opener, Role::Any, self.channel.clone()))
     }
 
     /// Returns the server named in `MOVED` or `ASK`. Without a host the answering server is meant.

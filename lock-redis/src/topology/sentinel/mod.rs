@@ -128,11 +128,11 @@ impl Sentinels {
         }
         let sentinels = hosts.clone().with_login(&user, &password);
         let connection = |address: &String| {
-            Ok((address.clone(), Connection::new(sentinels.client(address)?, Role::Any)))
+            Ok((address.clone(), Connection::new(sentinels.opener(address)?, Role::Any)))
         };
         let all: Result<_, LockError> = hosts.addresses.iter().map(connection).collect();
         let servers = hosts.with_database(&database);
-        servers.addresses.iter().try_for_each(|address| servers.client(address).map(drop))?;
+        servers.addresses.iter().try_for_each(|address| servers.opener(address).map(drop))?;
         Ok(Self { all: all?, name, servers, channel: new_channel() })
     }
 
@@ -197,8 +197,8 @@ impl Sentinels {
     fn node_at(&self, address: String) -> Result<Node, BackendError> {
         let unusable =
             |error| no_server("the sentinels name an address that cannot be used", error);
-        let client = self.servers.client(&address).map_err(unusable)?;
-        Ok(Node::new(address, client, Role::Primary, self.channel.clone()))
+        let opener = self.servers.opener(&address).map_err(unusable)?;
+        Ok(Node::new(address, opener, Role::Primary, self.channel.clone()))
     }
 }
 

@@ -2,7 +2,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::wire::connection::with_socket_settings;
+use crate::topology::options::RedisOptions;
 
 fn request() -> (Request, tokio::sync::oneshot::Receiver<Reply>) {
     Request::new(cmd("PING").into(), Manner::Plain, Outstanding::begin(&Arc::default()).0)
@@ -20,7 +20,7 @@ fn c19_what_was_left_goes_no_more_once_its_caller_has_left() {
 }
 
 /// Starts a server that answers ROLE in this way, and all else by PONG; returns a way to it.
-async fn server(role: &'static str) -> Client {
+async fn server(role: &'static str) -> Opener {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let port = listener.local_addr().expect("bound").port();
     tokio::spawn(async move {
@@ -38,9 +38,8 @@ async fn server(role: &'static str) -> Client {
     way(port)
 }
 
-fn way(port: u16) -> Client {
-    let address = ConnectionAddr::Tcp("127.0.0.1".to_owned(), port);
-    Client::open(with_socket_settings(address).expect("an address")).expect("a client")
+fn way(port: u16) -> Opener {
+    RedisOptions::new(format!("redis://127.0.0.1:{port}")).opener().expect("a URL")
 }
 
 const PRIMARY: &str = "*1\r\n$6\r\nmaster\r\n";
@@ -54,13 +53,13 @@ async fn c15_each_address_of_a_name_is_tried() {
     for good in [PRIMARY, NO_RIGHT] {
         let ways = [away.clone(), server(A_REPLICA).await, server(good).await];
         let opened = connected_by_any(&ways, Role::Any).await.expect("the last one is good");
-        let address = |way: &Client| way.get_connection_info().addr().to_string();
+        let address = |way: &Opener| way.info().addr().to_string();
         assert_eq!(address(&opened.way), address(&ways[2]));
     }
     let ways = [away, server(A_REPLICA).await];
     let refused = connected_by_any(&ways, Role::Any).await.map(drop).expect_err("none is good");
     let text = refused.to_string();
-    let addresses = ways.map(|way| way.get_connection_info().addr().to_string());
+    let addresses = ways.map(|way| way.info().addr().to_string());
     assert!(addresses.iter().all(|address| text.contains(address)), "{text}");
     assert!(text.contains(REPLICA) && text.contains("refused"), "{text}");
 }
