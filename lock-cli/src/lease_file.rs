@@ -41,7 +41,8 @@ impl LeaseFile {
 /// Reads the lease in a file.
 pub(crate) fn read(path: &Path) -> Result<Lease, Failure> {
     let text = url::read("--lease", path)?;
-    Lease::import(&text).map_err(|refused| {
+    // The name of a lock may end with a space.
+    Lease::import(text.trim_end_matches(['\r', '\n'])).map_err(|refused| {
         Failure::new(Exit::Usage, format!("--lease {}: {refused}", path.display()))
     })
 }

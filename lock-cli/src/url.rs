@@ -34,7 +34,9 @@ impl<'a> StoreUrl<'a> {
         let typed = cli.url.as_ref().map(|url| (url.clone(), "--url".to_owned()));
         let (url, from) = match (typed, &cli.url_file) {
             (Some(typed), _) => typed,
-            (None, Some(path)) => (read("--url-file", path)?, path.display().to_string()),
+            (None, Some(path)) => {
+                (read("--url-file", path)?.trim().to_owned(), path.display().to_string())
+            }
             (None, None) => match env::var_os("LEASEHOLD_URL").map(OsString::into_string) {
                 // A secret often ends with the end of its line.
                 Some(Ok(url)) => (url.trim().to_owned(), "LEASEHOLD_URL".to_owned()),
@@ -100,8 +102,8 @@ impl<'a> StoreUrl<'a> {
     }
 }
 
-/// Returns the text of the file that an option names, without the end of its line. Refuses a file that everybody may
-/// write: whoever writes the file would choose the locks of this process.
+/// Returns the text of the file that an option names. Refuses a file that everybody may write: whoever writes the file
+/// would choose the locks of this process.
 pub(crate) fn read(option: &str, path: &Path) -> Result<String, Failure> {
     let refused = |why: &str| usage(&format!("{option} {}: {why}", path.display()));
     let unread = |error: io::Error| refused(&error.to_string());
@@ -112,7 +114,7 @@ pub(crate) fn read(option: &str, path: &Path) -> Result<String, Failure> {
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unread)?;
-    Ok(text.trim().to_owned())
+    Ok(text)
 }
 
 /// Returns `~/.local/state/leasehold` as a URL: one directory for a user, in a shell as well as under cron, which has

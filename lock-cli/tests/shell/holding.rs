@@ -299,3 +299,14 @@ async fn a_lease_without_a_place_holds_no_lock() {
     let free = shell.run(&["inspect", "--exit-code", "a"]).await;
     assert_eq!(free.code, 1, "{}", free.stderr);
 }
+
+/// C1: a space is a part of the name.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c01_a_lock_whose_name_ends_with_a_space_is_given_back() {
+    let shell = Shell::of(&File::start());
+    let held = shell.run(&["acquire", "--for", "1h", "--lease", "lease", "a "]).await;
+    assert_eq!(held.code, 0, "{}", held.stderr);
+    let released = shell.run(&["release", "--lease", "lease"]).await;
+    assert_eq!(released.code, 0, "{}", released.stderr);
+    assert!(is_free(&shell, "a ").await);
+}
