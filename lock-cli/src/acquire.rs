@@ -1,5 +1,6 @@
 //! `leasehold acquire`: a lock that another command gives back.
 
+use std::path::Path;
 use std::slice;
 
 use leasehold::{ClientOptions, LockClient, LockName, MultiGuard, MultiRequest};
@@ -7,7 +8,7 @@ use leasehold::{ClientOptions, LockClient, LockName, MultiGuard, MultiRequest};
 use crate::args;
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
-use crate::lease_file::LeaseFile;
+use crate::lease_file::{self, LeaseFile};
 use crate::request::{acquire, names, patience, request, wait};
 use crate::run::{Signals, connect, interrupted, not_acquired, shut_down};
 use crate::terminal::print_json;
@@ -28,12 +29,11 @@ pub(crate) async fn run(args: &args::Acquire, store: &StoreUrl<'_>) -> Result<Ex
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let handed_on = match held {
-        Ok(guard) => hand_on(&client, &names, guard, file).await,
+        Ok(guard) => hand_on(&client, &names, guard, file, &args.lease).await,
         Err(failure) => Err(failure),
     };
     shut_down(&client).await;
-    print_json(&handed_on?)?;
-    Ok(Exit::Done)
+    handed_on.map(|()| Exit::Done)
 }
 
 /// Acquires the lock for the whole span: a hold that was gained by waiting is shorter at first.
@@ -49,20 +49,24 @@ async fn hold(
     Ok(guard)
 }
 
-/// Writes the lease to the file, and returns the event to print. Without the file nobody could give the hold back, so
-/// it is given back here.
+/// Writes the lease to the file, and prints the event. If either fails, the caller does not count on the hold, so it is
+/// given back here.
 async fn hand_on(
     client: &LockClient,
     names: &[LockName],
     guard: MultiGuard,
     file: LeaseFile,
-) -> Result<Option<Event>, Failure> {
+    path: &Path,
+) -> Result<(), Failure> {
     let event = Event::held(names, &guard);
-    let Some(hold) = guard.into_guards().pop() else { return Ok(None) };
+    let Some(hold) = guard.into_guards().pop() else { return Ok(()) };
     let lease = hold.detach()?;
-    if let Err(failure) = file.write(&lease) {
+    let told = file.write(&lease).and_then(|()| {
+        let printed = print_json(&event).map_err(Failure::from);
+        printed.inspect_err(|_| drop(lease_file::remove(path)))
+    });
+    if told.is_err() {
         client.attach(lease).await?.release().await?;
-        return Err(failure);
     }
-    Ok(event)
+    told
 }

@@ -310,3 +310,15 @@ async fn c01_a_lock_whose_name_ends_with_a_space_is_given_back() {
     assert_eq!(released.code, 0, "{}", released.stderr);
     assert!(is_free(&shell, "a ").await);
 }
+
+/// A caller that is told of a failure does not give the lock back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hold_that_cannot_be_told_is_given_back() {
+    let shell = Shell::of(&File::start());
+    let mut acquire = shell.leasehold(&["acquire", "--for", "1h", "--lease", "lease", "a"]);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a device");
+    let mut acquiring = acquire.stdout(full).spawn().expect("it starts");
+    let status = timeout(LIMIT, acquiring.wait()).await.expect("it ends").expect("it is ours");
+    assert_eq!(status.code(), Some(74));
+    assert!(is_free(&shell, "a").await && !shell.file("lease").exists());
+}
