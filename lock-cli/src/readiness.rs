@@ -1,7 +1,7 @@
 //! Tells a supervisor that a command leads.
 
-use std::fs;
-use std::io::{self, ErrorKind};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use leasehold::FencingToken;
@@ -30,7 +30,10 @@ impl Readiness {
         // From now on the file is removed in any case.
         let ready = Ready(self);
         if let Some(file) = &self.file {
-            fs::write(file, format!("{term}\n")).map_err(|error| self.failed(&error))?;
+            // A new file: somebody else may have put a link in its place, and the file behind the link is not ours.
+            let made = self.remove_file().and_then(|()| File::create_new(file));
+            let written = made.and_then(|mut made| writeln!(made, "{term}"));
+            written.map_err(|error| self.failed(&error))?;
         }
         tell(&[NotifyState::Ready, NotifyState::Status(&format!("leads in term {term}"))]);
         Ok(ready)

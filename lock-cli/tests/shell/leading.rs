@@ -12,7 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::shell::Shell;
 use crate::snapshot::{compare, typed};
-use crate::store::Store;
+use crate::store::{self, Store};
 use crate::{LIMIT, SLACK};
 
 const SECOND: std::time::Duration = std::time::Duration::from_secs(1);
@@ -196,4 +196,17 @@ pub(crate) async fn following_prints_each_change<S: Store>(store: &S) {
     seen(3).await;
     printed.extend(FOLLOWED.map(|(file, _)| shell.read(file)));
     compare(S::NAME, "follow", &printed.join("\n"));
+}
+
+/// A file of somebody else is not overwritten by way of a link.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c40_a_ready_file_replaces_a_link() {
+    let shell = Shell::of(&store::File::start());
+    std::fs::write(shell.file("other"), "other").expect("a file");
+    let script = "[ ! -e again ] || exit 0; touch again; \
+                  (while [ -e ready ]; do sleep 0.01; done; ln -s other ready) & exit 1";
+    let elect = ["elect", "--ready-file", "ready", "a", "--", "sh", "-c", script];
+    let ended = shell.run(&elect).await;
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    assert_eq!(shell.read("other"), "other");
 }
