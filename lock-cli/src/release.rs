@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use leasehold::core::Release;
 use leasehold::{LockError, LockName};
 
 use crate::exit::{Exit, Failure};
@@ -34,17 +35,21 @@ pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Ex
     Ok(Exit::Done)
 }
 
-/// Gives back the hold whose lease is in this file. The file stays if the server did not answer.
+/// Gives back the hold whose lease is in this file. The file stays if the server did not answer the release.
 async fn give_back(file: &Path, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
     let lease = lease_file::read(file)?;
+    let name = lease.name().clone();
     let client = store.connect().await?;
-    let released = async { client.attach(lease).await?.release().await }.await;
-    match released {
-        Ok(()) | Err(LockError::Lost { .. }) => {
-            lease_file::remove(file)?;
-            released.map(|()| Exit::Done).map_err(Failure::from)
+    let released = async { client.attach(lease).await?.release_confirmed().await }.await;
+    let is_over = matches!(released, Ok(_) | Err(LockError::Lost { .. }));
+    if is_over {
+        lease_file::remove(file)?;
+    }
+    match released? {
+        Release::Released => Ok(Exit::Done),
+        Release::NotHeld => {
+            Err(Failure::new(Exit::Lost, format!("lock \"{name}\" was over before")))
         }
-        Err(error) => Err(error.into()),
     }
 }
 
