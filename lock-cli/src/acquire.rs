@@ -29,7 +29,7 @@ pub(crate) async fn run(args: &args::Acquire, store: &StoreUrl<'_>) -> Result<Ex
         signal = signals.interruption() => Err(interrupted(&names, signal)),
     };
     let handed_on = match held {
-        Ok(guard) => hand_on(&client, &names, guard, file, &args.lease).await,
+        Ok(guard) => hand_on(&client, &names, guard, file, (&args.lease, &store.shown())).await,
         Err(failure) => Err(failure),
     };
     shut_down(&client).await;
@@ -56,12 +56,12 @@ async fn hand_on(
     names: &[LockName],
     guard: MultiGuard,
     file: LeaseFile,
-    path: &Path,
+    (path, store): (&Path, &str),
 ) -> Result<(), Failure> {
     let event = Event::held(names, &guard);
     let Some(hold) = guard.into_guards().pop() else { return Ok(()) };
     let lease = hold.detach()?;
-    let told = file.write(&lease).and_then(|()| {
+    let told = file.write(&lease, store).and_then(|()| {
         let printed = print_json(&event).map_err(Failure::from);
         printed.inspect_err(|_| drop(lease_file::remove(path)))
     });

@@ -174,13 +174,13 @@ pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
             return Ok(Exit::Done);
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = write!(anstream::stderr(), "{}", readable(&text));
+            terminal::print_error(&readable(&text));
         }
         // C32: the text repeats the typed words, and one may be a URL in the wrong place. It is found as it was typed.
         _ => {
             let hint = if lacks_dashes() { NO_DASHES } else { "" };
             let text = readable(&without_urls(&text, typed()));
-            let _ = write!(anstream::stderr(), "{text}{hint}");
+            terminal::print_error(&format!("{text}{hint}"));
         }
     }
     Ok(Exit::Usage)

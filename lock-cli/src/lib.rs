@@ -42,6 +42,7 @@ mod run;
 mod runs;
 #[cfg(feature = "postgres")]
 mod schema;
+mod stderr;
 mod terminal;
 mod url;
 mod waiting;

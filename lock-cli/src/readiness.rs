@@ -1,11 +1,17 @@
 //! Tells a supervisor that a command leads.
 
+use std::env;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+#[cfg(target_os = "linux")]
+use std::os::linux::net::SocketAddrExt;
+#[cfg(target_os = "linux")]
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use leasehold::FencingToken;
-use sd_notify::NotifyState;
 
 use crate::exit::{Exit, Failure};
 
@@ -35,7 +41,7 @@ impl Readiness {
             let written = made.and_then(|mut made| writeln!(made, "{term}"));
             written.map_err(|error| self.failed(&error))?;
         }
-        tell(&[NotifyState::Ready, NotifyState::Status(&format!("leads in term {term}"))]);
+        tell(&format!("READY=1\nSTATUS=leads in term {term}"));
         Ok(ready)
     }
 
@@ -56,13 +62,30 @@ impl Drop for Ready<'_> {
     fn drop(&mut self) {
         // Who reads the file learns no more than that this process led.
         let _ = self.0.remove_file();
-        tell(&[NotifyState::Status("a candidate")]);
+        tell("STATUS=a candidate");
     }
 }
 
-/// Sends states to the service manager that has started this process, if any.
-fn tell(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
+/// Sends a state to the service manager that has started this process, if any, by the protocol of `sd_notify(3)`. A manager
+/// that does not read in time learns of a later state: the renewals do not wait for it.
+fn tell(state: &str) {
+    let Some(manager) = env::var_os("NOTIFY_SOCKET") else { return };
+    let sent = address(&manager).and_then(|manager| {
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        socket.connect_addr(&manager)?;
+        socket.send(state.as_bytes())
+    });
+    if let Err(error) = sent {
         tracing::warn!(%error, "systemd cannot be told");
     }
+}
+
+/// Returns the address of a path, or of an abstract name behind an `@`.
+fn address(name: &OsStr) -> io::Result<SocketAddr> {
+    #[cfg(target_os = "linux")]
+    if let Some(name) = name.as_bytes().strip_prefix(b"@") {
+        return SocketAddr::from_abstract_name(name);
+    }
+    SocketAddr::from_pathname(name)
 }

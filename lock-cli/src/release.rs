@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &args::Release, store: &StoreUrl<'_>) -> Result<Ex
 
 /// Gives back the hold whose lease is in this file. The file stays if the server did not answer the release.
 async fn give_back(file: &Path, store: &StoreUrl<'_>) -> Result<Exit, Failure> {
-    let lease = lease_file::read(file)?;
+    let lease = lease_file::read(file, &store.shown())?;
     let name = lease.name().clone();
     let client = store.connect().await?;
     let released = async { client.attach(lease).await?.release_confirmed().await }.await;

@@ -273,11 +273,11 @@ impl<'a> Held<'a> {
         self.group.kill().await;
     }
 
-    /// Reports the loss at once, since the command may take its time.
+    /// Asks the command to end, and reports the loss at once, since the command may take its time.
     fn lost(&mut self, (name, reason): (LockName, LostReason)) {
+        self.group.ask_to_end();
         let how = told_of_loss(&self.guard, &name, reason);
         let _ = Failure::lost(&name, &how).tell();
-        self.group.ask_to_end();
     }
 
     /// Stops the command and this process, until this process continues. A command that continues has the lock.

@@ -3,11 +3,14 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
+use anstream::adapter::strip_str;
+use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use leasehold::core::Readable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::redaction::redacted;
+use crate::stderr;
 
 /// Style of a good state.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -35,7 +38,7 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
     print(serde_json::to_string(value)?)
 }
 
-/// Prints a failure. If it cannot be written, there is no other place for it.
+/// Prints a failure.
 pub(crate) fn error(message: &str) {
     say(BAD, message);
 }
@@ -58,7 +61,16 @@ fn say(style: Style, message: &str) {
     // Names are readable already; a server's text is not.
     let message = redacted(message);
     let message = Readable::again(&message);
-    let _ = writeln!(anstream::stderr(), "{} {message}", styled(style, "leasehold:"));
+    print_error(&format!("{} {message}\n", styled(style, "leasehold:")));
+}
+
+/// Prints text to stderr, without its styles if they are not wanted there.
+pub(crate) fn print_error(text: &str) {
+    let text = match AutoStream::choice(&io::stderr()) {
+        ColorChoice::Never => strip_str(text).to_string(),
+        _ => text.to_owned(),
+    };
+    stderr::write(text.into_bytes());
 }
 
 pub(crate) fn stderr_is_terminal() -> bool {

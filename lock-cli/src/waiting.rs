@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::pending;
-use std::io::{self, Write};
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use leasehold::{Contention, LockName};
 use rustix::termios::tcgetwinsize;
 use tokio::time::sleep;
 
-use crate::terminal;
+use crate::{stderr, terminal};
 
 /// Interval at which the line is redrawn.
 const TICK: Duration = Duration::from_millis(100);
@@ -167,8 +167,7 @@ impl Drop for Line {
 /// Writes a line over the present one. The cursor stays at its start, so that the terminal's own `^C` is in this line,
 /// and not in the next.
 fn write(line: &str) {
-    let mut stderr = io::stderr();
-    let _ = write!(stderr, "\r{line}\u{1b}[K\r").and_then(|()| stderr.flush());
+    stderr::write(format!("\r{line}\u{1b}[K\r").into_bytes());
 }
 
 /// Returns `held by "web-3:4711", 2 before us`.

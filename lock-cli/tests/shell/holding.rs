@@ -322,3 +322,16 @@ async fn a_hold_that_cannot_be_told_is_given_back() {
     assert_eq!(status.code(), Some(74));
     assert!(is_free(&shell, "a").await && !shell.file("lease").exists());
 }
+
+/// A lease is given back at its own store alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lease_stays_if_it_is_of_another_store() {
+    let (shell, elsewhere) = (Shell::of(&File::start()), File::start());
+    let held = shell.run(&["acquire", "--for", "1h", "--lease", "lease", "a"]).await;
+    assert_eq!(held.code, 0, "{}", held.stderr);
+    let release = ["release", "--lease", "lease"];
+    let refused = shell.run(&[&["--url", &*elsewhere.url()], &release[..]].concat()).await;
+    assert!(refused.code == 64 && refused.stderr.contains(&elsewhere.url()), "{}", refused.stderr);
+    let released = shell.run(&release).await;
+    assert_eq!(released.code, 0, "{}", released.stderr);
+}

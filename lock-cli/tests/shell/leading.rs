@@ -92,6 +92,19 @@ pub(crate) async fn c40_a_leader_is_ready_while_it_leads(store: &impl Store) {
     assert_eq!(ended.code(), Some(0));
 }
 
+/// C40: a service manager that reads nothing keeps nobody from leading.
+pub(crate) async fn c40_a_manager_that_stands_still_stops_no_leader(store: &impl Store) {
+    let shell = Shell::of(store);
+    let manager = UnixDatagram::bind(shell.file("manager")).expect("a socket");
+    let client = UnixDatagram::unbound().expect("a socket");
+    while client.try_send_to(b"x", shell.file("manager")).is_ok() {}
+    let mut elect = shell.leasehold(&["elect", "a", "--", "sh", "-c", "echo $LEASEHOLD_TOKEN"]);
+    let elect = elect.env("NOTIFY_SOCKET", shell.file("manager")).output();
+    let ended = timeout(LIMIT, elect).await.expect("it ends").expect("it is ours");
+    assert!(ended.status.success(), "{ended:?}");
+    drop(manager);
+}
+
 /// C40: a signal that comes while the command ends after a loss ends the candidacy too.
 pub(crate) async fn c40_who_is_signalled_after_a_loss_campaigns_no_more(store: &impl Store) {
     let shell = Shell::of(store);

@@ -1,11 +1,13 @@
 //! Losses of the lock while the command runs.
 
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use lock_testkit::{Mode, Proxy, eventually, is_running};
+use tokio::time::timeout;
 
 use crate::shell::Shell;
-use crate::store::{Redis, Store};
+use crate::store::{File, Redis, Store};
 use crate::unreleased::{forbid, shell_of_a_user};
 use crate::{LIMIT, SLACK};
 
@@ -104,4 +106,21 @@ async fn c08_a_lost_hold_is_given_back() {
     std::fs::write(shell.file("go"), "").expect("a file");
     assert_eq!(held.code().await, 76, "{}", held.stderr());
     assert_eq!(shell.run(&["run", "--no-wait", "a", "--", "true"]).await.code, 0);
+}
+
+/// C8: a reader of the messages that stands still keeps no command running after its lock is lost.
+#[tokio::test]
+async fn c08_a_loss_that_nobody_reads_ends_the_command() {
+    let shell = Shell::of(&File::start());
+    let (_reader, writer) = std::io::pipe().expect("a pipe");
+    rustix::io::ioctl_fionbio(&writer, true).expect("a flag");
+    while (&writer).write(&[b'x'; 4096]).is_ok() {}
+    rustix::io::ioctl_fionbio(&writer, false).expect("a flag");
+    let script = "echo > holds; trap '' TERM; while :; do sleep 0.05; done";
+    let options = ["-v", "run", "--ttl", "4s", "--grace", "1s", "a", "--", "sh", "-c", script];
+    let mut held = shell.leasehold(&options).stderr(writer).spawn().expect("it starts");
+    shell.appears("holds").await;
+    assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
+    let ended = timeout(LIMIT, held.wait()).await.expect("it ends").expect("it is ours");
+    assert_eq!(ended.code(), Some(76));
 }

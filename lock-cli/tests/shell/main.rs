@@ -82,6 +82,7 @@ macro_rules! shell_checks {
             leading::c40_another_leads_when_the_leader_is_killed
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_leader_is_ready_while_it_leads
+            leading::c40_a_manager_that_stands_still_stops_no_leader
             leading::c40_a_command_that_failed_is_run_in_another_term
             leading::c40_who_is_signalled_campaigns_no_more
             leading::c40_who_is_signalled_after_a_loss_campaigns_no_more

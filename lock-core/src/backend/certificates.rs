@@ -27,7 +27,7 @@ use crate::model::{BackendError, LockError, Outcome};
 /// use lock_core::Certificates;
 ///
 /// let certificates = Certificates::new()
-///     .authority(&b"-----BEGIN CERTIFICATE-----\n…"[..])
+///     .authority("-----BEGIN CERTIFICATE-----\n…".as_bytes())
 ///     .identity(Path::new("/tls/tls.crt"), Path::new("/tls/tls.key"));
 /// assert_ne!(certificates, Certificates::new());
 /// ```
