@@ -60,7 +60,7 @@ impl Readiness {
 
 impl Drop for Ready<'_> {
     fn drop(&mut self) {
-        // Who reads the file learns no more than that this process led.
+        // The file shows no more than that this process led.
         let _ = self.0.remove_file();
         tell("STATUS=a candidate");
     }

@@ -275,7 +275,7 @@ pub(crate) async fn a_later_command_gives_the_lock_back(store: &impl Store) {
     assert_eq!(free.code, 0, "{}", free.stderr);
 }
 
-/// Who gives back a hold that is over learns that others may have had the lock.
+/// A release of a hold that is over tells that others may have had the lock.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_that_is_over_is_not_given_back() {
     let shell = Shell::of(&File::start());

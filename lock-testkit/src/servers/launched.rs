@@ -1,4 +1,4 @@
-//! What all launchers of servers do: wait for the first answer, start again, and disturb the process.
+//! Steps of all launchers of servers: they wait for the first answer, start again, and disturb the process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
