@@ -11,8 +11,8 @@ use tokio::time::timeout;
 
 use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    self, SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal,
-    served, shown, works,
+    SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal, served,
+    shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -77,7 +77,7 @@ async fn by_tls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_certificate_is_named() {
     let server = EtcdServer::start_demanding().await;
-    support::a_refused_certificate_is_named(&server.url(), &server.certificates()).await;
+    crate::support::a_refused_certificate_is_named(&server.url(), &server.certificates()).await;
     // C49: without TLS the files would have no effect.
     assert!(refusal("etcd://localhost/?ca=a").await.contains("parameter `ca`"));
 }
@@ -89,7 +89,7 @@ async fn c08_holds_outlast_a_new_certificate() {
     let certificates = server.certificates();
     let url = certificates.in_url(&server.url());
     let reads = async || server.restart().await;
-    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
+    crate::support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
 }
 
 #[cfg(not(feature = "etcd-tls"))]

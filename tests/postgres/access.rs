@@ -8,8 +8,7 @@ use sqlx::postgres::PgListener;
 use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    self, LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served,
-    works,
+    LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -203,7 +202,7 @@ async fn c08_holds_outlast_a_new_certificate() {
     let url = url.replace("?ca=", "?sslmode=verify-full&sslrootcert=");
     let url = url.replace("&cert=", "&sslcert=").replace("&key=", "&sslkey=");
     let reads = async || certificates.demanded_by(&server);
-    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
+    crate::support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
     refusal(&server.url_as("shop", "postgres")).await;
 }
 

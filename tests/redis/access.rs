@@ -12,8 +12,8 @@ use lock_testkit::TlsRedis;
 use tokio::time::timeout;
 
 use crate::support::{
-    self, LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient,
-    prefixes_keep_name_spaces_apart, refusal, shown, works,
+    LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient, prefixes_keep_name_spaces_apart,
+    refusal, shown, works,
 };
 
 /// Rights that an ACL user needs.
@@ -141,7 +141,7 @@ async fn by_tls() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refused_certificate_is_named() {
     let server = TlsRedis::start_demanding(lock_testkit::Certificates::new()).await;
-    support::a_refused_certificate_is_named(&server.url(), server.certificates()).await;
+    crate::support::a_refused_certificate_is_named(&server.url(), server.certificates()).await;
     // C49: without TLS the files would have no effect.
     let plain = server.url().replace("rediss:", "redis:");
     assert!(refusal(&format!("{plain}?ca=a")).await.contains("parameter `ca`"));
@@ -157,7 +157,7 @@ async fn c08_holds_outlast_a_new_certificate() {
     let reads = async || {
         server.server().cli(&["CONFIG", "SET", "tls-ca-cert-file", &trusted]);
     };
-    support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
+    crate::support::c08_holds_outlast_a_new_certificate(&url, &certificates, reads).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
