@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+#[cfg(feature = "etcd-tls")]
+use leasehold::Certificates;
 use leasehold::admin::{Health, Holder};
 use leasehold::etcd::EtcdOptions;
 use leasehold::etcd::etcd_client::Client;
-use leasehold::{Certificates, LockClient, LockError, LostReason, Wait};
+use leasehold::{LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 
