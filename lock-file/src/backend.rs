@@ -96,10 +96,9 @@ struct Sweep {
 }
 
 impl Sweep {
-    /// Returns true if another sweep may begin.
+    /// Returns true if another sweep may begin, in place of this one: its end is told once.
     fn is_past(&mut self) -> bool {
-        let is_over = self.ended.try_recv() != Err(TryRecvError::Empty);
-        is_over && self.began.elapsed() >= SWEEP_EVERY
+        self.began.elapsed() >= SWEEP_EVERY && self.ended.try_recv() != Err(TryRecvError::Empty)
     }
 }
 

@@ -119,6 +119,7 @@ async fn r4_releases_begin_no_second_sweep_within_a_minute() {
     let first = began();
     (0..100_000).for_each(|_| lock.sweep_sometimes());
     assert_eq!(began(), first);
+    lock.close().await.expect("closed");
 }
 
 #[tokio::test]
