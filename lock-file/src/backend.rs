@@ -301,7 +301,7 @@ impl RecordsRuns for FileBackend {
 
     async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| Ok(directory.runs(&name))).await
+        blocking(move |_| directory.runs(&name)).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

@@ -116,16 +116,21 @@ impl Runs {
         Ok(true)
     }
 
-    /// Returns the runs whose records are not outdated. A file that cannot be read is skipped.
-    pub(crate) fn all(&self, now: &Now) -> Vec<RecordedRun> {
-        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+    /// Returns the runs whose records are not outdated. A file that is no record is skipped.
+    pub(crate) fn all(&self, now: &Now) -> Result<Vec<RecordedRun>, BackendError> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(|error| {
+                fault::refused("list", &self.folder.display(), Outcome::NotApplied, error)
+            })?,
+        };
         let files = entries.flatten().map(|entry| entry.path());
         let recorded = |path: PathBuf| {
             let run = recorded(&self.read_whole(path.clone())?, now)?;
             // A process that was killed leaves a file that was never put in place.
             (self.path_of(&run.occurrence) == path).then_some(run)
         };
-        files.filter_map(recorded).collect()
+        Ok(files.filter_map(recorded).collect())
     }
 
     fn read_whole(&self, path: PathBuf) -> Option<String> {

@@ -35,6 +35,9 @@ const KILL_INTERVAL: Duration = Duration::from_millis(100);
 /// Signals of a terminal, which sends them to the whole group in its foreground.
 const OF_TERMINALS: [Signal; 3] = [Signal::INT, Signal::QUIT, Signal::WINCH];
 
+/// Length from which the system may refuse a variable: Linux takes 128 KiB with its name.
+const LONGEST: usize = 130_000;
+
 /// The variable with the slots of a permit; a hold of another kind has none.
 const SLOT: &str = "LEASEHOLD_SLOT";
 
@@ -49,6 +52,8 @@ pub(super) struct Group {
     command: Pid,
     /// The process group of the command: its own, or ours.
     id: Pid,
+    /// True once the command and the group of its own were seen to be gone: another process may get their id.
+    is_gone: bool,
     refusal_told: bool,
 }
 
@@ -72,7 +77,7 @@ impl Group {
         let command = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
         let command = command.ok_or_else(|| failed(io::Error::other("no id")))?;
         let id = if is_shared { getpgrp() } else { command };
-        Ok(Self { child, command, id, refusal_told: false })
+        Ok(Self { child, command, id, is_gone: false, refusal_told: false })
     }
 
     /// Returns the process of the command.
@@ -94,7 +99,11 @@ impl Group {
             false => Vec::new(),
         };
         // In a shared group, the command has a group of its own only if it has made one, as `timeout` does.
-        let own = kill_process_group(self.command, signal);
+        let own = match self.is_gone {
+            true => Err(Errno::SRCH),
+            false => kill_process_group(self.command, signal),
+        };
+        self.is_gone |= own == Err(Errno::SRCH) && self.child.id().is_none();
         // Only Linux lists descendants.
         if own == Err(Errno::SRCH) && (sent.is_empty() || self.has_left()) {
             sent.extend(self.child.id().map(|_| send(self.command)));
@@ -154,11 +163,13 @@ impl Group {
     }
 
     /// Returns true if a process of the group, or of a group that the command has made, is left after the command. In a
-    /// shared group, such a process is our child.
-    fn is_left(&self) -> bool {
+    /// shared group, such a process is our child or another descendant.
+    fn is_left(&mut self) -> bool {
         let any = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let child = || waitid(WaitId::Pgid(Some(self.id)), any).err() != Some(Errno::CHILD);
-        test_kill_process_group(self.command) != Err(Errno::SRCH) || self.shares_ours() && child()
+        self.is_gone |= test_kill_process_group(self.command) == Err(Errno::SRCH);
+        let is_child = || waitid(WaitId::Pgid(Some(self.id)), any).err() != Some(Errno::CHILD);
+        let is_further = || !orphans::descendants_in(self.id).is_empty();
+        !self.is_gone || self.shares_ours() && (is_child() || is_further())
     }
 }
 
@@ -167,7 +178,11 @@ impl Group {
 fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> {
     let tokens: BTreeMap<String, u64> =
         guard.tokens().map(|(name, token)| (name.as_str().to_owned(), token.get())).collect();
-    let mut known = vec![("LEASEHOLD_TOKENS", serde_json::json!(tokens).to_string())];
+    let tokens = serde_json::json!(tokens).to_string();
+    let mut known: Vec<_> = Some(("LEASEHOLD_TOKENS", tokens))
+        .filter(|(_, it)| it.len() < LONGEST)
+        .into_iter()
+        .collect();
     if let Some(first) = names.first() {
         known.push(("LEASEHOLD_NAME", first.as_str().to_owned()));
         let hold = guard.guards().iter().find(|hold| hold.name() == first);

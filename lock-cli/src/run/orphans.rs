@@ -20,7 +20,7 @@ pub(super) fn adopt() -> io::Result<()> {
     Ok(())
 }
 
-/// Returns our descendants in a process group; none on a system that does not show descendants.
+/// Returns our descendants in a process group that have not ended; none on a system that does not show descendants.
 pub(super) fn descendants_in(group: Pid) -> Vec<Pid> {
     let (us, group) = (process::id(), group.as_raw_nonzero().get().unsigned_abs());
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -34,12 +34,13 @@ pub(super) fn descendants_in(group: Pid) -> Vec<Pid> {
     ours.filter_map(|id| Pid::from_raw(id.try_into().ok()?)).collect()
 }
 
-/// Returns the id of a process, its parent and its group.
+/// Returns the id of a process, its parent and its group; `None` if it has ended.
 fn stat(id: &str) -> Option<(u32, [u32; 2])> {
     let id = id.parse().ok()?;
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     // The program's name ends at the last parenthesis, and may have any character.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(1);
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let _state = fields.next().filter(|state| *state != "Z")?;
     let mut next = || fields.next()?.parse().ok();
     Some((id, [next()?, next()?]))
 }

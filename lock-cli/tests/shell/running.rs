@@ -245,3 +245,14 @@ async fn c14_a_process_that_cannot_be_started_leaves_no_lock() {
     assert_eq!(status.expect("it is ours").code(), Some(71), "{}", shell.read("log"));
     assert!(store.foreign_take("a").await, "it is held still");
 }
+
+/// C39: the names of 300 locks fit into no variable, and the command runs without that variable.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c39_a_command_runs_under_hundreds_of_long_names() {
+    let shell = Shell::of(&File::start());
+    let names: Vec<String> = (0..300).map(|number| format!("{number:0480}")).collect();
+    let names = names.iter().map(String::as_str);
+    let tells = ["--", "sh", "-c", "echo ${LEASEHOLD_TOKENS-none} $LEASEHOLD_TOKEN"];
+    let ran = shell.run(&["run"].into_iter().chain(names).chain(tells).collect::<Vec<_>>()).await;
+    assert!(ran.code == 0 && ran.stdout.starts_with("none 1"), "{} {}", ran.stdout, ran.stderr);
+}

@@ -41,7 +41,7 @@ impl Directory {
         Runs::of(&self.path, name).find(occurrence, &self.machine.now())
     }
 
-    pub(crate) fn runs(&self, name: &LockName) -> Vec<RecordedRun> {
+    pub(crate) fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
         Runs::of(&self.path, name).all(&self.machine.now())
     }
 

@@ -32,6 +32,23 @@ fn files(home: &TempDir) -> Vec<PathBuf> {
     of(of(home.path().join("runs")).pop().expect("a folder"))
 }
 
+/// C42: a folder that cannot be read does not show that nothing ran.
+#[tokio::test]
+async fn c42_records_that_cannot_be_listed_are_an_error() {
+    let (home, lock) = home();
+    let held = claim("a");
+    let token = granted(&lock, &held).await.token;
+    assert_eq!(lock.runs(&held.name).await.expect("no folder yet"), []);
+    let day = Duration::from_secs(24 * 60 * 60);
+    let run = recorded_for(day, "a", held.owner, token, "monday");
+    assert_eq!(lock.record(&run).await.expect("an answer"), Recording::Recorded);
+    let folder = files(&home)[0].parent().expect("a folder").to_owned();
+    fs::remove_dir_all(&folder).expect("removed");
+    fs::write(&folder, "no folder").expect("written");
+    let refused = lock.runs(&held.name).await.expect_err("it is no folder");
+    assert!(refused.to_string().contains(&*folder.to_string_lossy()), "{refused}");
+}
+
 /// C42, R1: outdated records are removed when others are made.
 #[tokio::test]
 async fn c42_old_records_make_room() {
