@@ -39,6 +39,8 @@ impl Fault {
 pub(super) const PAUSED: &str = "worker-paused";
 pub(super) const KILLED: &str = "worker-killed";
 pub(super) const EVICTED: &str = "evicted";
+/// Ends records early on each store, since their lives follow the server's wall clock.
+pub(super) const CLOCK_FORWARD: &str = "clock-forward";
 
 /// The faults that need no support of the store.
 pub(super) const OF_WORKERS: [Fault; 2] =

@@ -9,7 +9,7 @@ use std::time::Duration;
 use lock_core::{DistributedLock, LockError};
 use tokio::time::{Instant, sleep};
 
-use super::fault::{Fault, Victim};
+use super::fault::{CLOCK_FORWARD, Fault, Victim};
 use super::register::{FileRegister, Register};
 use crate::WallClock;
 use crate::faults::Server;
@@ -86,7 +86,7 @@ pub const SERVER_FAULTS: [Fault; 3] = [
 /// Returns the steps of the wall clock of a server that ends holds by it: none if the server has no clock of its own.
 /// A step back only makes holds last longer.
 pub fn clock_faults(clock: Option<WallClock>) -> Vec<Fault> {
-    let [back, forward] = ["clock-back", "clock-forward"].map(|of| Fault::new(Victim::Server, of));
+    let [back, forward] = ["clock-back", CLOCK_FORWARD].map(|of| Fault::new(Victim::Server, of));
     clock.map_or_else(Vec::new, |_| vec![back, forward.that_loses()])
 }
 

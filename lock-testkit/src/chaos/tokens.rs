@@ -1,7 +1,8 @@
 //! S2: tokens are unique, and increase in the order of real time. C42: a recorded occurrence does not run again.
 
 use super::clock::SECOND;
-use super::history::{History, Hold};
+use super::fault::{CLOCK_FORWARD, EVICTED};
+use super::history::{History, Hold, Struck};
 use super::report::Violation;
 
 pub(super) fn violations(history: &History) -> Vec<Violation> {
@@ -39,7 +40,9 @@ fn granted_twice(holds: &[&Hold]) -> Option<Violation> {
 
 /// Returns a run that began after a run of the same occurrence was recorded, if no fault made the store forget.
 fn run_twice(history: &History) -> Option<Violation> {
-    if history.faults.iter().any(|fault| fault.loses && fault.name != super::fault::EVICTED) {
+    let forgets =
+        |fault: &Struck| fault.loses && fault.name != EVICTED || fault.name == CLOCK_FORWARD;
+    if history.faults.iter().any(forgets) {
         return None;
     }
     let twice = |(hold, occurrence): &(usize, String)| {
