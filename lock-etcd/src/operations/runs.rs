@@ -7,7 +7,7 @@
 //! R1: a lease that its key has left, or never had, is revoked ([`KeyLease`]).
 
 use async_trait::async_trait;
-use etcd_client::{Client, DeleteOptions, DeleteResponse, GetOptions, KeyValue};
+use etcd_client::{Client, DeleteResponse, GetOptions, KeyValue};
 use lock_core::backend::{Record, Recording, RecordsRuns};
 use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
 
@@ -16,7 +16,7 @@ use crate::protocol::requests;
 use crate::protocol::view::replaced;
 use crate::sessions::key_lease::KeyLease;
 use crate::sessions::pool::whole_seconds;
-use crate::sessions::session::Session;
+use crate::sessions::session::{Session, revoke};
 use crate::wire::error::not_understood;
 
 #[async_trait]
@@ -71,19 +71,27 @@ impl RecordsRuns for EtcdBackend {
         Ok(found.kvs().iter().filter_map(run).collect())
     }
 
-    /// Removes the record of a run, and its lease.
+    /// Removes the record of a run by the end of its lease, in one step: an answer that is lost leaves no lease behind.
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {
         let key = self.root.run(name, occurrence);
-        let options = Some(DeleteOptions::new().with_prev_key());
-        let delete = |mut client: Client| async move { client.delete(key, options).await };
-        let deleted = self.server.on_store(DeleteResponse::header, delete).await?;
-        self.end_lease_of(deleted.prev_kvs().first()).await;
-        Ok(deleted.deleted() > 0)
+        let found = self.server.get(&*key, None).await?;
+        match found.kvs().first() {
+            None => Ok(false),
+            Some(record) if record.lease() != 0 && token_in(record).is_some() => {
+                revoke(&self.server, record.lease()).await.map(|()| true)
+            }
+            // The record is not ours.
+            Some(_) => {
+                let delete = |mut client: Client| async move { client.delete(key, None).await };
+                let deleted = self.server.on_store(DeleteResponse::header, delete).await?;
+                Ok(deleted.deleted() > 0)
+            }
+        }
     }
 }
 
 impl EtcdBackend {
-    /// Ends the separate lease of a record that was replaced or deleted. After a failure the keeper tries again.
+    /// Ends the separate lease of a record that was replaced. After a failure the keeper tries again.
     async fn end_lease_of(&self, record: Option<&KeyValue>) {
         let record = record.filter(|record| record.lease() != 0 && token_in(record).is_some());
         if let Some(record) = record {
