@@ -9,6 +9,7 @@
 
 mod rule;
 mod search;
+mod state;
 mod voter;
 mod world;
 

@@ -3,7 +3,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::rule::Kind;
-use crate::world::{Fault, Phase, Settings, Step};
+use crate::state::Phase;
+use crate::world::{Fault, Settings, Step};
 
 /// A fault, and the steps that lead to it.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Clients with a hold each, an operator, and the servers: all steps that may come next.
 
 use crate::rule::{Kind, Rule};
+use crate::state::{Eviction, Hold, Phase, State};
 use crate::voter::{Answer, Data, HOLDS, Voter};
 
 /// Time for which answers count, and for which a restarted server waits, in ticks.
@@ -57,51 +58,6 @@ pub(crate) enum Fault {
     Revived,
     /// A server that votes, and where the lock is free, cannot get a hold back.
     NotRestorable,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) enum Phase {
-    #[default]
-    Idle,
-    Asking,
-    Holding,
-    Over,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Hold {
-    pub(crate) phase: Phase,
-    pub(crate) ballot: u8,
-    /// Time until its client does not believe in it.
-    deadline: u8,
-    /// Time until the TTL of this round is over, and until its answers do not count.
-    round: u8,
-    counts: u8,
-    is_renewing: bool,
-    /// Greatest token granted before it asked.
-    base: u8,
-    /// True if this round began after the eviction of the hold was done.
-    is_after_eviction: bool,
-    rounds: u8,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Eviction {
-    None,
-    /// The hold, and the time left for a majority to answer.
-    Runs(u8, u8),
-    Done(u8),
-    Failed(u8),
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct State {
-    pub(crate) voters: Vec<Voter>,
-    pub(crate) holds: [Hold; HOLDS],
-    eviction: Eviction,
-    granted: u8,
-    budget: Budget,
-    pub(crate) fault: Option<Fault>,
 }
 
 /// One step. Numbers are of holds and of servers.
@@ -238,7 +194,7 @@ impl Settings {
                     (0..self.voters).filter(tells).map(|other| next.voters[other]).collect();
                 next.voters[number].let_in(self.rule, &told);
             }
-            Step::Tick => tick(&mut next),
+            Step::Tick => next.tick(),
         }
         self.look(&mut next);
         if self.sorts {
@@ -428,62 +384,5 @@ impl Settings {
         if self.fault.is_none_or(|only| only == fault) {
             state.fault = Some(fault);
         }
-    }
-}
-
-impl Eviction {
-    fn is_of(self, hold: usize) -> bool {
-        match self {
-            Self::None => false,
-            Self::Runs(of, _) | Self::Done(of) | Self::Failed(of) => usize::from(of) == hold,
-        }
-    }
-}
-
-impl State {
-    fn believes(&self, hold: usize) -> bool {
-        self.holds[hold].phase == Phase::Holding && self.holds[hold].deadline > 0
-    }
-
-    /// Returns the holds whose clients believe in them, but for one that an operator evicts.
-    fn believers(&self) -> impl Iterator<Item = usize> {
-        let believes = |hold: &usize| self.believes(*hold) && !self.eviction.is_of(*hold);
-        (0..HOLDS).filter(believes)
-    }
-
-    fn count(&self, hold: usize, answer: Answer) -> usize {
-        self.voters.iter().filter(|voter| voter.answers[hold] == answer).count()
-    }
-
-    fn post_to_all(&mut self, letter: (Kind, u8)) {
-        self.voters.iter_mut().for_each(|voter| voter.post(letter));
-    }
-
-    fn end_round(&mut self, hold: usize) {
-        let me = &mut self.holds[hold];
-        (me.round, me.counts, me.is_renewing, me.is_after_eviction) = (0, 0, false, false);
-        self.voters.iter_mut().for_each(|voter| voter.begin_round(hold as u8));
-    }
-
-    fn end(&mut self, hold: usize) {
-        self.end_round(hold);
-        (self.holds[hold].phase, self.holds[hold].deadline) = (Phase::Over, 0);
-    }
-}
-
-fn tick(state: &mut State) {
-    state.voters.iter_mut().for_each(Voter::age);
-    for hold in &mut state.holds {
-        for left in [&mut hold.deadline, &mut hold.round, &mut hold.counts] {
-            *left = left.saturating_sub(1);
-        }
-    }
-    state.eviction = match state.eviction {
-        Eviction::Runs(hold, 0) => Eviction::Failed(hold),
-        Eviction::Runs(hold, left) => Eviction::Runs(hold, left - 1),
-        other => other,
-    };
-    if let Eviction::Failed(_) = state.eviction {
-        state.voters.iter_mut().for_each(|voter| voter.has_evicted = false);
     }
 }
