@@ -50,7 +50,8 @@ impl EtcdOptions {
     /// (feature `tls`). User, password and root are percent-decoded. Name all members, so that the locks outlive the
     /// loss of one.
     ///
-    /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters. For a prefix of the names use `prefix` with `leasehold::connect`.
+    /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters. For a prefix
+    /// of the names use `prefix` with `leasehold::connect`.
     pub fn new(url: impl Into<String>) -> Self {
         Self { url: url.into(), endpoints: Vec::new(), user: None, root: None, certificates: None }
     }

@@ -179,10 +179,10 @@ fn known(names: &[LockName], guard: &MultiGuard) -> Vec<(&'static str, String)> 
     let tokens: BTreeMap<String, u64> =
         guard.tokens().map(|(name, token)| (name.as_str().to_owned(), token.get())).collect();
     let tokens = serde_json::json!(tokens).to_string();
-    let mut known: Vec<_> = Some(("LEASEHOLD_TOKENS", tokens))
-        .filter(|(_, it)| it.len() < LONGEST)
-        .into_iter()
-        .collect();
+    let mut known = Vec::new();
+    if tokens.len() < LONGEST {
+        known.push(("LEASEHOLD_TOKENS", tokens));
+    }
     if let Some(first) = names.first() {
         known.push(("LEASEHOLD_NAME", first.as_str().to_owned()));
         let hold = guard.guards().iter().find(|hold| hold.name() == first);
