@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use leasehold::core::backend::{Attempt, WAITER_LIVENESS};
-use leasehold::{DistributedLock, LockClient, LockRequest, Wait};
+use leasehold::{ClientOptions, DistributedLock, LockClient, LockRequest, Wait};
 use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -302,14 +302,16 @@ async fn c48_an_endless_wait_outlives_a_slow_server_that_answers() {
     released(served(waiting).await).await;
 }
 
-/// C48, C27: many clients that ask for one lock at once are all served, in the time that the server needs.
+/// C48, C27: many clients that ask for one lock at once are all served, in the time that the server needs. On a busy
+/// machine, the server leaves some of the clients without an answer for longer than half a minute.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c48_a_crowd_at_one_lock_is_served() {
     const CROWD: usize = 150;
     let server = EtcdServer::start().await;
+    let options = ClientOptions::new().request_timeout(LIMIT);
     let mut clients = Vec::new();
     for _ in 0..CROWD {
-        clients.push(client(&server.url()).await);
+        clients.push(LockClient::with_options(backend(&server).await, options.clone()));
     }
     let served = clients.iter().map(async |client| {
         let guard = client.acquire(patient("a").wait(Wait::Forever)).await.expect("its turn comes");

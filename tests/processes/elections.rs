@@ -23,11 +23,14 @@ fn election(client: &LockClient) -> Election {
     client.election(NAME).ttl(ttl())
 }
 
+/// Campaigns anew after a loss: a slow machine delays renewals.
 async fn campaign(client: &LockClient) {
-    let label = std::process::id().to_string();
-    let leadership = election(client).label(label).campaign().await.expect("its turn comes");
-    child::say(&format!("leads in {}", leadership.term()));
-    leadership.lost().await;
+    let election = election(client).label(std::process::id().to_string());
+    loop {
+        let leadership = election.campaign().await.expect("its turn comes");
+        child::say(&format!("leads in {}", leadership.term()));
+        leadership.lost().await;
+    }
 }
 
 async fn observe(client: &LockClient) {
@@ -84,17 +87,28 @@ fn number(text: &str) -> u64 {
     text.parse().expect("a number")
 }
 
+/// Waits until all see the same leader after `term`. A leader that has lost its lease, or whose grant had no answer, has
+/// a successor that some see later than others.
+async fn all_see_one_after(mut term: u64, candidates: &mut [Candidate]) -> (u64, u32) {
+    loop {
+        let seen = join_all(candidates.iter_mut().map(|one| one.sees_one_after(term))).await;
+        let newest = seen.iter().max().copied().expect("a candidate");
+        if seen.iter().all(|one| *one == newest) {
+            return newest;
+        }
+        term = newest.0 - 1;
+    }
+}
+
 async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
     let ttl = Duration::from_secs(4);
     let mut candidates: Vec<_> = (0..CANDIDATES).map(|_| Candidate::start(&fixture, ttl)).collect();
     let (mut term, mut struck) = (0, None::<Instant>);
     while candidates.len() > 1 {
-        let seen = join_all(candidates.iter_mut().map(|one| one.sees_one_after(term))).await;
+        let (newest, pid) = all_see_one_after(term, &mut candidates).await;
         if let Some(waited) = struck.map(|struck| struck.elapsed()) {
             assert!(waited < fixture.bound(ttl), "nobody led for {waited:?}");
         }
-        assert!(seen.iter().all(|one| *one == seen[0]), "all are to see the same: {seen:?}");
-        let (newest, pid) = seen[0];
         assert!(newest > term, "{newest} after {term}");
         term = newest;
         let leader = candidates.iter().position(|one| one.child.pid() == pid);
@@ -105,7 +119,6 @@ async fn a_killed_leader_is_followed_by_another(fixture: Fixture) {
     let (last, pid) = candidates[0].sees_one_after(term).await;
     assert_eq!(pid, candidates[0].child.pid(), "the one that is left leads");
     let terms: Vec<u64> = candidates[0].seen.iter().map(|(term, _)| *term).collect();
-    assert_eq!(terms.len(), CANDIDATES, "it saw each leader once: {terms:?}");
     assert!(terms.is_sorted() && terms.last() == Some(&last), "{terms:?}");
 }
 
