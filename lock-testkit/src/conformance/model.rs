@@ -29,7 +29,7 @@ const AT_ONCE: usize = 8;
 
 /// Number of plays of a history, each with TTLs twice as long. Another play follows if the machine was so slow that a
 /// hold may have expired before its renewal.
-const TTLS: usize = 3;
+const TTLS: usize = 5;
 
 /// Number of looks for a change that takes the server a moment, and the pause between them.
 const LOOKS: usize = 150;
