@@ -11,18 +11,22 @@ pub(super) fn violations(history: &History) -> Vec<Violation> {
     late_calls(history).chain(late_losses(history)).collect()
 }
 
+/// Returns the calls whose answer is late, or did not come while their process went on.
 fn late_calls(history: &History) -> impl Iterator<Item = Violation> {
     let bounded = history.calls.iter().filter(|call| call.bound > 0);
     bounded.filter_map(|call| {
-        let (answered, answer) = call.answer.as_ref()?;
+        let (answered, answer) = match &call.answer {
+            Some((at, answer)) => (*at, &**answer),
+            None => (*history.seen.get(&call.who)?, "nothing"),
+        };
         let took = answered - call.called;
         let bound = call.bound + 100 * MILLI;
-        let stalled = history.stalled(&call.who, call.called, *answered);
+        let stalled = history.stalled(&call.who, call.called, answered);
         (took > bound + stalled + SLACK).then(|| Violation {
             clause: "C17",
             name: call.name.clone(),
             from: call.called,
-            to: *answered,
+            to: answered,
             text: format!(
                 "{} asked for it ({}), and was answered `{answer}` after {} ms: the bound is {} ms, and it stood \
                  still for {} ms",

@@ -6,7 +6,6 @@ use std::path::Path;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::journal::Journal;
 use super::plan::Plan;
 use super::rng::Rng;
 use super::store::Store;
@@ -152,10 +151,9 @@ impl Seat {
     }
 
     /// Kills the worker, if it is a process, and starts another in its place.
-    pub(super) async fn replace<S: Store>(&mut self, journal: &Journal, rng: &mut Rng) {
+    pub(super) async fn replace<S: Store>(&mut self, rng: &mut Rng) {
         let Runner::Process(child) = &mut self.runner else { return };
         child.kill().await;
-        journal.note(format_args!("killed {}", self.task.who));
         self.generation += 1;
         self.task.who = format!("w{}.{}", self.number, self.generation);
         self.task.seed = rng.below(u64::MAX);

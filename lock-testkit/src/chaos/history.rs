@@ -1,14 +1,14 @@
 //! All notes of the processes of a run.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
-use std::path::Path;
 
-use super::linear::{Act, Operation, OperationOutcome};
+use super::linear::Operation;
+use super::note::{Event, Note, Number, Run};
 
 /// All notes of the processes of a run, put together.
 #[derive(Debug, Default)]
 pub(super) struct History {
+    pub(super) run: Run,
     pub(super) calls: Vec<Call>,
     pub(super) holds: Vec<Hold>,
     pub(super) losses: Vec<Loss>,
@@ -19,6 +19,8 @@ pub(super) struct History {
     pub(super) runs: Vec<(usize, String)>,
     /// The stalls of each process, by its name.
     pub(super) stalls: HashMap<String, Vec<(u64, u64)>>,
+    /// The last event of each process, by its name.
+    pub(super) seen: HashMap<String, u64>,
     /// Start of the history.
     pub(super) start: u64,
 }
@@ -44,7 +46,7 @@ pub(super) struct Hold {
     pub(super) kind: String,
     /// Way to acquire it: several at once, in an election, or once; else its kind.
     pub(super) way: String,
-    pub(super) slots: Vec<String>,
+    pub(super) slots: Vec<u16>,
     pub(super) token: u64,
     pub(super) called: u64,
     pub(super) granted: u64,
@@ -76,8 +78,8 @@ pub(super) struct Struck {
     pub(super) ended: u64,
 }
 
-/// The name of a process, and the number of a call or an operation in its journal.
-type Key = (String, u64);
+/// The name of a process, and a number of its journal.
+type Key = (String, Number);
 
 /// A history that is being read.
 #[derive(Default)]
@@ -89,15 +91,11 @@ struct Reader {
 }
 
 impl History {
-    /// Reads all notes in a folder.
-    pub(super) fn read(folder: &Path) -> Self {
+    /// Puts notes together, those of each process in their order.
+    pub(super) fn of(notes: &[Note]) -> Self {
         let mut reader = Reader::default();
-        let files = fs::read_dir(folder).expect("the folder can be read").flatten();
-        for path in files.map(|file| file.path()) {
-            if path.extension().is_some_and(|ending| ending == "history") {
-                let text = fs::read_to_string(&path).expect("the file can be read");
-                text.lines().for_each(|line| reader.take(line));
-            }
+        for Note { at, who, event } in notes.iter().cloned() {
+            let _ = reader.take(at, who, event);
         }
         let mut history = reader.history;
         history.faults.sort_by_key(|fault| fault.began);
@@ -130,151 +128,105 @@ impl History {
 }
 
 impl Reader {
-    /// Skips a line that a kill has cut short.
-    fn take(&mut self, line: &str) {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [at, who, event @ ..] = &words[..] else { return };
-        if let Ok(at) = at.parse() {
-            let _ = self.event(at, who, event);
-        }
-    }
-
-    fn event(&mut self, at: u64, who: &str, event: &[&str]) -> Option<()> {
-        let key = |number: &str| Some((who.to_owned(), number.parse().ok()?));
-        let owned = |words: &str| words.to_owned();
+    /// Takes an event; one whose call is unknown proves nothing.
+    fn take(&mut self, at: u64, who: String, event: Event) -> Option<()> {
+        self.history.seen.insert(who.clone(), at);
         match event {
-            ["call", call, name, what, bound] => {
-                self.calls.insert(key(call)?, self.history.calls.len());
-                let (who, name, what) = (owned(who), owned(name), owned(what));
-                let (bound, answer) = (bound.parse().ok()?, None);
+            Event::Run(run) => self.history.run = run,
+            Event::Call { call, name, what, bound } => {
+                self.calls.insert((who.clone(), call), self.history.calls.len());
+                let answer = None;
                 self.history.calls.push(Call { who, name, what, bound, called: at, answer });
             }
-            ["grant", call, kind, token, slots] => {
-                self.granted(at, key(call)?, kind, token, slots)?
+            Event::Granted { call, kind, token, slots } => {
+                self.granted(at, (who, call), kind, token, slots)?;
             }
-            ["failed", call, why] => {
-                let asked = &mut self.history.calls[*self.calls.get(&key(call)?)?];
+            Event::Failed { call, why, .. } => {
+                let asked = &mut self.history.calls[*self.calls.get(&(who, call))?];
                 // A run once that lost its lock fails after its grant.
-                asked.answer.get_or_insert((at, owned(why)));
+                asked.answer.get_or_insert((at, why));
             }
-            ["held", call, moment] => {
-                let hold = self.hold(key(call)?)?;
-                hold.believed = hold.believed.max(moment.parse().ok()?);
+            Event::Held { call, moment } => {
+                let hold = self.hold((who, call))?;
+                hold.believed = hold.believed.max(moment);
             }
-            ["ending", call, _] => self.hold(key(call)?)?.ending = at,
-            // C47: it lasted until its release was called.
-            ["ended", call, "ok" | "all-ok" | "detached"] => {
-                let hold = self.hold(key(call)?)?;
+            Event::Ending { call, .. } => self.hold((who, call))?.ending = at,
+            Event::Ended { call, lasted: true, .. } => {
+                let hold = self.hold((who, call))?;
                 hold.believed = hold.believed.max(hold.ending);
             }
-            ["lost", call, reason, late] => {
-                let (hold, late) = (*self.holds.get(&key(call)?)?, late.parse().ok()?);
-                self.history.losses.push(Loss { hold, told: at, reason: owned(reason), late });
+            Event::Lost { call, reason, late } => {
+                let hold = *self.holds.get(&(who, call))?;
+                self.history.losses.push(Loss { hold, told: at, reason, late });
             }
-            ["ran", call, occurrence, "ok"] => {
-                let hold = *self.holds.get(&key(call)?)?;
-                self.history.runs.push((hold, owned(occurrence)));
+            Event::Ran { call, occurrence, is_recorded: true } => {
+                let hold = *self.holds.get(&(who, call))?;
+                self.history.runs.push((hold, occurrence));
             }
-            ["operation", number, of @ ..] => self.operation(at, key(number)?, of)?,
-            ["returned", number, outcome, value] => {
-                self.returned(at, &key(number)?, outcome, value)?;
+            Event::Operation { operation, register, act } => {
+                let all = self.history.operations.entry(register.clone()).or_default();
+                self.operations.insert((who.clone(), operation), (register, all.len()));
+                all.push(Operation { who, act, called: at, returned: None });
             }
-            ["stall", from] => {
-                let stalls = self.history.stalls.entry(owned(who)).or_default();
-                stalls.push((from.parse().ok()?, at));
+            Event::Returned { operation, outcome } => {
+                let (register, place) = self.operations.get(&(who, operation))?;
+                let operation = &mut self.history.operations.get_mut(register)?[*place];
+                operation.returned = outcome.map(|outcome| (at, outcome));
             }
-            _ => self.fault(at, event)?,
-        }
-        Some(())
-    }
-
-    fn granted(&mut self, at: u64, key: Key, kind: &str, token: &str, slots: &str) -> Option<()> {
-        let asked = &mut self.history.calls[*self.calls.get(&key)?];
-        asked.answer = Some((at, "granted".to_owned()));
-        let way = match &*asked.what {
-            "acquire" | "attach" => kind,
-            what => what,
-        };
-        let slots = slots.split(',').filter(|slot| !slot.is_empty()).map(str::to_owned).collect();
-        let hold = Hold {
-            who: key.0.clone(),
-            name: asked.name.clone(),
-            kind: kind.to_owned(),
-            way: way.to_owned(),
-            slots,
-            token: token.parse().ok()?,
-            called: asked.called,
-            granted: at,
-            believed: at,
-            ending: at,
-            is_attached: asked.what == "attach",
-        };
-        self.holds.insert(key, self.history.holds.len());
-        self.history.holds.push(hold);
-        Some(())
-    }
-
-    /// Reads the call of an operation on a register.
-    fn operation(&mut self, at: u64, key: Key, of: &[&str]) -> Option<()> {
-        let [name, what, token, value] = of else { return None };
-        let act = match *what {
-            "advance" => Act::Advance(token.parse().ok()?),
-            "read" => Act::Read(token.parse().ok()?),
-            _ => Act::Write(token.parse().ok()?, value.parse().ok()?),
-        };
-        let all = self.history.operations.entry((*name).to_owned()).or_default();
-        all.push(Operation { who: key.0.clone(), act, called: at, returned: None });
-        self.operations.insert(key, ((*name).to_owned(), all.len() - 1));
-        Some(())
-    }
-
-    /// Reads the end of an operation on a register.
-    fn returned(&mut self, at: u64, key: &Key, outcome: &str, value: &str) -> Option<()> {
-        let (name, place) = self.operations.get(key)?;
-        let operation = &mut self.history.operations.get_mut(name)?[*place];
-        operation.returned = match (outcome, operation.act) {
-            ("ok", Act::Read(_)) => Some((at, OperationOutcome::Value(value.parse().ok()?))),
-            ("ok", _) => Some((at, OperationOutcome::Done)),
-            ("stale", _) => Some((at, OperationOutcome::Stale)),
-            ("never", _) => Some((at, OperationOutcome::Never)),
-            _ => None,
-        };
-        Some(())
-    }
-
-    /// Reads the start or the end of a fault. The name of a store may have spaces.
-    fn fault(&mut self, at: u64, event: &[&str]) -> Option<()> {
-        match event {
-            ["begins", name, whom @ .., loses] => {
-                let (name, whom, loses) = ((*name).to_owned(), whom.join(" "), *loses == "true");
+            Event::Stalled { from } => {
+                self.history.stalls.entry(who).or_default().push((from, at));
+            }
+            Event::FaultBegins { fault: name, whom, loses } => {
                 let struck = Struck { name, whom, loses, began: at, ended: u64::MAX };
                 self.history.faults.push(struck);
             }
-            ["ends", name, whom @ ..] => {
-                let (whom, mut faults) = (whom.join(" "), self.history.faults.iter_mut().rev());
-                faults.find(|fault| fault.name == *name && fault.whom == whom)?.ended = at;
+            Event::FaultEnds { fault, whom } => {
+                let mut faults = self.history.faults.iter_mut().rev();
+                faults.find(|struck| struck.name == fault && struck.whom == whom)?.ended = at;
             }
-            _ => {}
+            Event::Dropped { .. }
+            | Event::Extended { .. }
+            | Event::Ended { .. }
+            | Event::Ran { .. } => {}
         }
+        Some(())
+    }
+
+    fn granted(
+        &mut self,
+        at: u64,
+        key: Key,
+        kind: String,
+        token: u64,
+        slots: Vec<u16>,
+    ) -> Option<()> {
+        let asked = &mut self.history.calls[*self.calls.get(&key)?];
+        asked.answer = Some((at, "granted".to_owned()));
+        let way = match &*asked.what {
+            "acquire" | "attach" => kind.clone(),
+            what => what.to_owned(),
+        };
+        let (who, name, called) = (key.0.clone(), asked.name.clone(), asked.called);
+        let (granted, believed, ending) = (at, at, at);
+        let is_attached = asked.what == "attach";
+        self.holds.insert(key, self.history.holds.len());
+        self.history.holds.push(Hold {
+            who,
+            name,
+            kind,
+            way,
+            slots,
+            token,
+            called,
+            granted,
+            believed,
+            ending,
+            is_attached,
+        });
         Some(())
     }
 
     fn hold(&mut self, key: Key) -> Option<&mut Hold> {
         self.holds.get(&key).map(|hold| &mut self.history.holds[*hold])
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_fault_of_a_store_whose_name_has_spaces_is_read() {
-        let mut reader = Reader::default();
-        reader.take("10 run begins server-stopped a store of mine true");
-        reader.take("20 run ends server-stopped a store of mine");
-        let [fault] = &reader.history.faults[..] else { panic!("one fault struck") };
-        assert_eq!((&*fault.name, &*fault.whom), ("server-stopped", "a store of mine"));
-        assert_eq!((fault.loses, fault.began, fault.ended), (true, 10, 20));
     }
 }

@@ -9,6 +9,7 @@ use super::crew::Crew;
 use super::fault::{EVICTED, Fault, KILLED, OF_LOCKS, OF_WORKERS, PAUSED, Victim};
 use super::journal::Journal;
 use super::network;
+use super::note::Event;
 use super::plan::Plan;
 use super::rng::Rng;
 use super::store::Store;
@@ -23,17 +24,18 @@ pub(super) async fn strike_workers<S: Store>(crew: &mut Crew, plan: &Plan, journ
     let faults: Vec<Fault> =
         of_networks.chain(of_workers).copied().filter(|fault| plan.has(fault.name)).collect();
     let (mut rng, end) = (Rng::new(plan.seed, 1), Instant::now() + plan.span);
-    while !faults.is_empty() && calm(&mut rng, end).await {
+    while !faults.is_empty() && calm(&mut rng, plan, end).await {
         let (fault, seat, span) = (*rng.pick(&faults), crew.pick(&mut rng), span::<S>(&mut rng));
         let who = seat.who().to_owned();
-        journal.note(format_args!("begins {} {who} false", fault.name));
+        let [name, whom] = [fault.name, &who].map(str::to_owned);
+        journal.note(Event::FaultBegins { fault: name.clone(), whom: whom.clone(), loses: false });
         match (fault.name, &seat.network) {
             (PAUSED, _) => {
                 seat.pause();
                 sleep(span).await;
                 seat.go_on();
             }
-            (KILLED, _) => seat.replace::<S>(journal, &mut rng).await,
+            (KILLED, _) => seat.replace::<S>(&mut rng).await,
             (name, Some(proxy)) => {
                 network::strike(proxy, name, &mut rng);
                 sleep(span).await;
@@ -41,7 +43,7 @@ pub(super) async fn strike_workers<S: Store>(crew: &mut Crew, plan: &Plan, journ
             }
             (name, None) => unreachable!("no network for {name}"),
         }
-        journal.note(format_args!("ends {} {who}", fault.name));
+        journal.note(Event::FaultEnds { fault: name, whom });
     }
 }
 
@@ -55,7 +57,7 @@ pub(super) async fn strike_store<S: Store>(
     let faults = store.faults().into_iter().chain(OF_LOCKS);
     let faults: Vec<Fault> = faults.filter(|fault| plan.has(fault.name)).collect();
     let (mut rng, end) = (Rng::new(plan.seed, 2), Instant::now() + plan.span);
-    while !faults.is_empty() && calm(&mut rng, end).await {
+    while !faults.is_empty() && calm(&mut rng, plan, end).await {
         let (fault, span) = (*rng.pick(&faults), span::<S>(&mut rng));
         if fault.loses && plan.fault.is_none() && !rng.one_in(4) {
             // These are rare: a violation that they excuse cannot show another fault.
@@ -63,19 +65,22 @@ pub(super) async fn strike_store<S: Store>(
         }
         let loses = fault.loses && !plan.excuses_nothing;
         let victim = if fault.place == Victim::Lock { *rng.pick(&NAMES) } else { S::NAME };
-        journal.note(format_args!("begins {} {victim} {loses}", fault.name));
+        let [name, whom] = [fault.name, victim].map(str::to_owned);
+        journal.note(Event::FaultBegins { fault: name.clone(), whom: whom.clone(), loses });
         match fault.name {
             // A stopped server has nothing to free.
             EVICTED => drop(operator.admin().evict(victim).await),
             name => store.strike(name, span).await,
         }
-        journal.note(format_args!("ends {} {victim}", fault.name));
+        journal.note(Event::FaultEnds { fault: name, whom });
     }
 }
 
-/// Injects no fault for a while. Returns true if there is time for another.
-async fn calm(rng: &mut Rng, end: Instant) -> bool {
-    sleep(rng.span(Duration::from_millis(50), Duration::from_millis(900))).await;
+/// Injects no fault for a while, longer in a long run: most calls fail while a server is away. Returns true if there is
+/// time for another fault.
+async fn calm(rng: &mut Rng, plan: &Plan, end: Instant) -> bool {
+    let longest = (plan.span / 10).clamp(Duration::from_millis(900), Duration::from_secs(8));
+    sleep(rng.span(Duration::from_millis(50), longest)).await;
     Instant::now() < end
 }
 

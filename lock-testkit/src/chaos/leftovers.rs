@@ -7,6 +7,8 @@ use lock_core::{LockClient, LockRequest, Wait};
 use tokio::time::{Instant, sleep};
 
 use super::journal::Journal;
+use super::linear::Act;
+use super::note::Event;
 use super::report::Violation;
 use super::store::Store;
 use super::worker::{NAMES, REGISTERS};
@@ -64,10 +66,10 @@ async fn is_free(operator: &LockClient, name: &str) -> Result<(), String> {
 /// Reads a register as one more operation of the history.
 async fn note_value<S: Store>(url: &str, folder: &Path, name: &str, journal: &Journal) {
     let register = S::register(url, folder, name).await.expect("the faults are over");
-    let number = journal.number();
-    journal.note(format_args!("operation {number} {name} read {} 0", u64::MAX));
     // Greater than all before: some registers refuse a read with a smaller token, as they refuse a write.
     let token = lock_core::FencingToken::MAX;
+    let (operation, act) = (journal.number(), Act::Read(u64::MAX));
+    journal.note(Event::Operation { operation, register: name.to_owned(), act });
     let value = register.read(token).await.expect("the faults are over");
-    journal.note(format_args!("returned {number} ok {value}"));
+    journal.note(Event::Returned { operation, outcome: Some(act.done(value)) });
 }

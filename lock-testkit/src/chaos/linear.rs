@@ -5,28 +5,52 @@
 
 use std::collections::HashSet;
 
-/// An operation on a register.
+use serde::{Deserialize, Serialize};
+
+/// An operation on a register behind a fence.
 #[derive(Clone, Debug)]
-pub(super) struct Operation {
-    pub(super) who: String,
-    pub(super) act: Act,
-    pub(super) called: u64,
-    /// Time and outcome of its return; `None` if they are unknown.
-    pub(super) returned: Option<(u64, OperationOutcome)>,
+pub struct Operation {
+    /// The process that asked for the operation.
+    pub who: String,
+    /// What was asked for.
+    pub act: Act,
+    /// Time of the call, in nanoseconds of the run's clock.
+    pub called: u64,
+    /// Time and outcome of the return; `None` if the operation may have been applied, or may be applied later.
+    pub returned: Option<(u64, OperationOutcome)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Act {
+/// What an operation asks of a register.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Act {
+    /// Advances the fence to this token.
     Advance(u64),
-    /// Also with a token, since a store may refuse a read like a write.
+    /// Reads under this token, since a store may refuse a read like a write.
     Read(u64),
+    /// Writes under this token, and the number.
     Write(u64, u64),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OperationOutcome {
+impl Act {
+    /// Returns the outcome of an act that was applied, if a read returned `value`.
+    pub(super) fn done(self, value: u64) -> OperationOutcome {
+        match self {
+            Self::Read(_) => OperationOutcome::Value(value),
+            Self::Advance(_) | Self::Write(..) => OperationOutcome::Done,
+        }
+    }
+}
+
+/// Outcome of an operation on a register.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationOutcome {
+    /// The operation was applied.
     Done,
+    /// The read returned this number.
     Value(u64),
+    /// The fence refused the token.
     Stale,
     /// The operation was certainly not applied (C15).
     Never,
@@ -41,14 +65,15 @@ struct Register {
 
 impl Register {
     fn apply(self, act: Act) -> (Self, OperationOutcome) {
-        match act {
-            Act::Read(_) => (self, OperationOutcome::Value(self.value)),
+        let next = match act {
             Act::Advance(token) | Act::Write(token, _) if token < self.seen => {
-                (self, OperationOutcome::Stale)
+                return (self, OperationOutcome::Stale);
             }
-            Act::Advance(token) => (Self { seen: token, ..self }, OperationOutcome::Done),
-            Act::Write(token, value) => (Self { seen: token, value }, OperationOutcome::Done),
-        }
+            Act::Read(_) => self,
+            Act::Advance(token) => Self { seen: token, ..self },
+            Act::Write(token, value) => Self { seen: token, value },
+        };
+        (next, act.done(self.value))
     }
 }
 

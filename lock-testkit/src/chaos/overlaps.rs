@@ -1,7 +1,5 @@
 //! S3: believed holds do not overlap, unless their kinds allow it.
 
-use std::time::Duration;
-
 use super::fault::EVICTED;
 use super::history::{History, Hold, Struck};
 use super::report::Violation;
@@ -10,8 +8,8 @@ use super::report::Violation;
 pub(super) type Excused<'a> = (&'a Struck, &'a Hold);
 
 /// Returns the overlaps that break S3, and those that a fault excuses: one that made the store forget, at most
-/// `later` before.
-pub(super) fn violations(history: &History, later: Duration) -> (Vec<Violation>, Vec<Excused<'_>>) {
+/// `later` nanoseconds before.
+pub(super) fn violations(history: &History, later: u64) -> (Vec<Violation>, Vec<Excused<'_>>) {
     let (mut broken, mut excused) = (Vec::new(), Vec::new());
     for name in history.names() {
         for (first, second) in overlaps(&history.holds_of(&name)) {
@@ -48,8 +46,7 @@ fn exclude_each_other(one: &Hold, other: &Hold) -> bool {
 
 /// Returns the fault that made the store forget the lock before its second grant. An evicted client may pass the
 /// hold on within itself until its next renewal, so the first grant may be the later one.
-fn excuse<'a>(history: &'a History, second: &Hold, later: Duration) -> Option<&'a Struck> {
-    let later = later.as_nanos() as u64;
+fn excuse<'a>(history: &'a History, second: &Hold, later: u64) -> Option<&'a Struck> {
     let mut losing = history.faults.iter().filter(|fault| fault.loses);
     losing.find(|fault| {
         let is_of_it = fault.name != EVICTED || fault.whom == second.name;

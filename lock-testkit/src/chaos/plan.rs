@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt::Debug;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -29,18 +30,20 @@ pub struct Plan {
     /// True for a soak: a rest after each round of work, where the resources in use are counted if workers are
     /// processes. No worker is killed.
     pub soaks: bool,
+    /// Folder in which the history is kept, as `STORE-SEED.jsonl.gz`; `None` to keep it after a violation alone.
+    pub keep: Option<PathBuf>,
 }
 
 impl Plan {
     /// Returns a plan for three workers and all faults.
     pub fn new(seed: u64, span: Duration) -> Self {
         let (fault, excuses_nothing, is_reckless, soaks) = (None, false, false, false);
-        Self { seed, span, fault, workers: 3, excuses_nothing, is_reckless, soaks }
+        Self { seed, span, fault, workers: 3, excuses_nothing, is_reckless, soaks, keep: None }
     }
 
     /// Returns the plan of the environment: `LEASEHOLD_CHAOS_SEED`, `LEASEHOLD_CHAOS_SECONDS`,
-    /// `LEASEHOLD_CHAOS_FAULT`, `LEASEHOLD_CHAOS_WORKERS` and `LEASEHOLD_CHAOS_SOAKS`, which is `true` or `false`. The
-    /// default is seven seconds of three workers with seed 1.
+    /// `LEASEHOLD_CHAOS_FAULT`, `LEASEHOLD_CHAOS_WORKERS`, `LEASEHOLD_CHAOS_KEEP` and `LEASEHOLD_CHAOS_SOAKS`, which
+    /// is `true` or `false`. The default is seven seconds of three workers with seed 1.
     ///
     /// # Panics
     /// If one of them is not well formed.
@@ -48,7 +51,8 @@ impl Plan {
         let seed = parsed("SEED").unwrap_or(1);
         let plan = Self::new(seed, Duration::from_secs(parsed("SECONDS").unwrap_or(7)));
         let workers = parsed("WORKERS").unwrap_or(plan.workers);
-        Self { fault: said("FAULT"), workers, soaks: parsed("SOAKS").unwrap_or(false), ..plan }
+        let (soaks, keep) = (parsed("SOAKS").unwrap_or(false), parsed("KEEP"));
+        Self { fault: said("FAULT"), workers, soaks, keep, ..plan }
     }
 
     /// Returns the plan of each round, one after the other. A run that is no soak has one.

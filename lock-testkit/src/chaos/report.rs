@@ -7,20 +7,22 @@ use std::path::PathBuf;
 
 use tempfile::TempDir;
 
+use super::bounds;
 use super::clock::MILLI;
 use super::drawing::draw;
 use super::history::{History, Hold};
 use super::linear::Operation;
-use super::overlaps::Excused;
-use super::plan::Plan;
+use super::note::{Note, Run};
+use super::overlaps::{self, Excused};
 use super::table::table;
+use super::tokens;
+use super::updates;
 use super::usage::Usage;
 
 /// Result of a run. Its text has the figures and, for each violation, the events and the path of its drawing.
 #[derive(Debug)]
 pub struct Report {
-    store: &'static str,
-    plan: Plan,
+    run: Run,
     figures: Vec<(&'static str, usize)>,
     faults: BTreeMap<String, usize>,
     violations: Vec<Violation>,
@@ -83,13 +85,18 @@ impl Violation {
 }
 
 impl Report {
-    pub(super) fn new(
-        store: &'static str,
-        plan: &Plan,
-        history: &History,
-        violations: Vec<Violation>,
-        excused: &[Excused<'_>],
-    ) -> Self {
+    /// Judges a history, and adds the violations that were `found` otherwise.
+    pub(super) fn of(notes: &[Note], found: Vec<Violation>) -> Self {
+        let (history, mut violations) = (History::of(notes), found);
+        violations.extend(tokens::violations(&history));
+        violations.extend(updates::violations(&history));
+        violations.extend(bounds::violations(&history));
+        let (broken, excused) = overlaps::violations(&history, history.run.forgets_for);
+        violations.extend(broken);
+        Self::new(&history, violations, &excused)
+    }
+
+    fn new(history: &History, violations: Vec<Violation>, excused: &[Excused<'_>]) -> Self {
         let mut faults = BTreeMap::new();
         for fault in &history.faults {
             *faults.entry(fault.name.clone()).or_default() += 1;
@@ -111,9 +118,9 @@ impl Report {
             }
         }
         let drawings = drawn.iter().map(|violation| draw(history, violation)).collect();
-        let (plan, rests, folder) = (plan.clone(), String::new(), None);
-        let table = table(store, history, excused);
-        Self { store, plan, figures, faults, violations, drawings, table, rests, folder }
+        let (run, rests, folder) = (history.run.clone(), String::new(), None);
+        let table = table(&run.store, history, excused);
+        Self { run, figures, faults, violations, drawings, table, rests, folder }
     }
 
     /// Adds the resources in use at each rest.
@@ -166,8 +173,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (store, Plan { seed, span, workers, .. }) = (self.store, &self.plan);
-        write!(f, "{store}, seed {seed}, {workers} workers, {span:?}:")?;
+        let Run { store, seed, workers, seconds, .. } = &self.run;
+        write!(f, "{store}, seed {seed}, {workers} workers, {seconds} s:")?;
         for (name, count) in &self.figures {
             write!(f, " {count} {name};")?;
         }

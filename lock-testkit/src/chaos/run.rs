@@ -1,22 +1,18 @@
 //! A run from its start to the report.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::watch;
 
-use super::bounds;
 use super::crew::{Crew, STOP};
-use super::history::History;
 use super::injector::{strike_store, strike_workers};
 use super::journal::Journal;
+use super::kept;
 use super::leftovers::{leftovers, until_free};
-use super::overlaps;
+use super::note::{Event, Run};
 use super::plan::Plan;
 use super::report::Report;
 use super::store::Store;
-use super::tokens;
-use super::updates;
 use super::usage::{self, Usage};
 use super::worker::{Task, Worker, client, note_stalls};
 use crate::process::child;
@@ -62,6 +58,7 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     let folder = new_folder();
     let mut store = S::start(folder.path()).await;
     let journal = Arc::new(Journal::open(folder.path(), "run"));
+    journal.note(Event::Run(head::<S>(plan)));
     // The networks run in this process.
     note_stalls(&journal);
     let operator = client(S::connect(&store.url(None)).await.expect("a connection"));
@@ -86,17 +83,22 @@ async fn run_to_end<S: Store>(plan: &Plan) -> Report {
     violations.extend(leftovers::<S>(&operator, &store.url(None), folder.path(), &journal).await);
     usage::forgotten(&store, &mut rests).await;
     violations.extend(usage::growth(&rests));
-    let history = History::read(folder.path());
-    violations.extend(tokens::violations(&history));
-    violations.extend(updates::violations(&history));
-    violations.extend(bounds::violations(&history));
-    let (broken, excused) = overlaps::violations(&history, forgets_for::<S>());
-    violations.extend(broken);
-    Report::new(S::NAME, plan, &history, violations, &excused).with(&rests).kept_in(folder)
+    let notes = kept::gathered(folder.path());
+    if let Some(kept) = &plan.keep {
+        kept::keep(kept, &notes).expect("the history can be kept");
+    }
+    Report::of(&notes, violations).with(&rests).kept_in(folder)
 }
 
-/// Returns the time after a fault that loses holds in which two clients may believe: at most until the deadline of
+/// Returns the head of the history. After a fault that loses holds, two clients may believe at most until the deadline of
 /// the first holder.
-fn forgets_for<S: Store>() -> Duration {
-    S::TTL * 4
+fn head<S: Store>(plan: &Plan) -> Run {
+    Run {
+        store: S::NAME.to_owned(),
+        seed: plan.seed,
+        workers: plan.workers,
+        seconds: plan.span.as_secs(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        forgets_for: (S::TTL * 4).as_nanos() as u64,
+    }
 }

@@ -38,23 +38,40 @@ fn meet(hold: &Hold, fault: &Struck) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::time::Duration;
-
     use super::*;
+    use crate::chaos::note::{Event, Note};
     use crate::chaos::overlaps;
-    use crate::process::new_folder;
+
+    fn note(at: u64, event: Event) -> Note {
+        Note { at, who: "run".to_owned(), event }
+    }
 
     #[test]
     fn a_row_has_the_holds_that_met_the_fault_and_the_overlaps_that_it_explains() {
-        let folder = new_folder();
-        let notes = "5 run call 1 before acquire 0\n6 run grant 1 exclusive 1 \n7 run held 1 8\n\
-                     10 run begins failed-over a store true\n11 run call 2 a acquire 0\n\
-                     12 run grant 2 exclusive 2 \n13 run held 2 30\n14 run call 3 a campaign 0\n\
-                     15 run grant 3 exclusive 3 \n16 run held 3 17\n20 run ends failed-over a store\n";
-        fs::write(folder.path().join("run.history"), notes).expect("the folder can be written");
-        let history = History::read(folder.path());
-        let (broken, excused) = overlaps::violations(&history, Duration::from_nanos(1));
+        let call = |at, call, name: &str, what: &str| {
+            let (name, what) = (name.to_owned(), what.to_owned());
+            note(at, Event::Call { call, name, what, bound: 0 })
+        };
+        let granted = |at, call| {
+            let (kind, slots) = ("exclusive".to_owned(), Vec::new());
+            note(at, Event::Granted { call, kind, token: call, slots })
+        };
+        let held = |at, call, moment| note(at, Event::Held { call, moment });
+        let [fault, whom] = ["failed-over", "a store"].map(str::to_owned);
+        let history = History::of(&[
+            call(5, 1, "before", "acquire"),
+            granted(6, 1),
+            held(7, 1, 8),
+            note(10, Event::FaultBegins { fault: fault.clone(), whom: whom.clone(), loses: true }),
+            call(11, 2, "a", "acquire"),
+            granted(12, 2),
+            held(13, 2, 30),
+            call(14, 3, "a", "campaign"),
+            granted(15, 3),
+            held(16, 3, 17),
+            note(20, Event::FaultEnds { fault, whom }),
+        ]);
+        let (broken, excused) = overlaps::violations(&history, 1);
         assert!(broken.is_empty(), "{broken:?}");
         let table = table("a store", &history, &excused);
         let row = "| a store | failed-over | 1 | 1 | 0 | 0 | 0 | 1 (1) | 0 |\n";

@@ -9,6 +9,8 @@ use lock_core::{Clock, FenceError, Kind, Lease, LockGuard, LostReason, Outcome, 
 use tokio::time::{Instant, sleep};
 
 use super::clock::{MILLI, now};
+use super::linear::{Act, OperationOutcome};
+use super::note::{Event, Number};
 use super::register::Register;
 use super::rng::Rng;
 use super::ways::word;
@@ -39,15 +41,15 @@ impl Worker {
             LostReason::Expired => SystemClock.now().since(guard.deadline()).as_nanos(),
             _ => 0,
         };
-        self.journal.note(format_args!("lost {call} {reason:?} {late}"));
+        self.journal.note(Event::Lost { call, reason: format!("{reason:?}"), late: late as u64 });
     }
 
     async fn use_it(&self, call: u64, guard: &LockGuard, rng: &mut Rng) {
-        let span = match rng.below(12) {
+        let span = match rng.below(400) {
             // Longer than any TTL, so that it must be renewed.
             0 => self.ttl * 4,
-            1..=3 => rng.span(Duration::ZERO, self.ttl),
-            _ => rng.span(Duration::ZERO, Duration::from_millis(60)),
+            1..=4 => rng.span(Duration::ZERO, self.ttl),
+            _ => rng.span(Duration::ZERO, Duration::from_millis(10)),
         };
         match self.registers.get(guard.name().as_str()) {
             Some(register) if guard.kind() == Kind::Exclusive => {
@@ -67,18 +69,12 @@ impl Worker {
         span: Duration,
     ) -> Option<()> {
         let (name, token) = (guard.name().as_str(), guard.token());
-        self.operate(name, "advance", token.get(), 0, register.advance(token).map_ok(|()| 0))
-            .await?;
-        let seen = self.operate(name, "read", token.get(), 0, register.read(token)).await?;
+        let number = token.get();
+        self.operate(name, Act::Advance(number), register.advance(token).map_ok(|()| 0)).await?;
+        let next = self.operate(name, Act::Read(number), register.read(token)).await? + 1;
         self.dwell(call, guard, span).await;
-        self.operate(
-            name,
-            "write",
-            token.get(),
-            seen + 1,
-            register.write(token, seen + 1).map_ok(|()| 0),
-        )
-        .await?;
+        let write = register.write(token, next).map_ok(|()| 0);
+        self.operate(name, Act::Write(number, next), write).await?;
         self.dwell(call, guard, span / 4).await;
         Some(())
     }
@@ -86,25 +82,24 @@ impl Worker {
     /// Carries out an operation on a register. If it fails, the worker does no more under the lock.
     async fn operate(
         &self,
-        name: &str,
-        what: &str,
-        token: u64,
-        value: u64,
-        operation: impl Future<Output = Result<u64, FenceError>>,
+        register: &str,
+        act: Act,
+        carried_out: impl Future<Output = Result<u64, FenceError>>,
     ) -> Option<u64> {
-        let number = self.journal.number();
-        self.journal.note(format_args!("operation {number} {name} {what} {token} {value}"));
-        let outcome = operation.await;
-        let word = match &outcome {
-            Ok(_) => "ok",
-            Err(FenceError::Stale { .. }) => "stale",
-            Err(FenceError::Backend(error)) if error.outcome() == Outcome::NotApplied => "never",
+        let (operation, register) = (self.journal.number(), register.to_owned());
+        self.journal.note(Event::Operation { operation, register, act });
+        let answer = carried_out.await;
+        let outcome = match &answer {
+            Ok(value) => Some(act.done(*value)),
+            Err(FenceError::Stale { .. }) => Some(OperationOutcome::Stale),
+            Err(FenceError::Backend(error)) if error.outcome() == Outcome::NotApplied => {
+                Some(OperationOutcome::Never)
+            }
             // The work may have been done, or may still be done.
-            Err(_) => "unknown",
+            Err(_) => None,
         };
-        let value = outcome.as_ref().copied().unwrap_or(0);
-        self.journal.note(format_args!("returned {number} {word} {value}"));
-        outcome.ok()
+        self.journal.note(Event::Returned { operation, outcome });
+        answer.ok()
     }
 
     /// Holds for a span, and notes the last moment at which the holder believed.
@@ -116,7 +111,7 @@ impl Worker {
             let moment = now();
             let (is_held, is_over) = (guard.is_held(), Instant::now() >= end);
             if is_held && (is_over || moment - noted > 40 * MILLI) {
-                self.journal.note(format_args!("held {call} {moment}"));
+                self.journal.note(Event::Held { call, moment });
                 noted = moment;
             }
             if is_over {
@@ -133,11 +128,11 @@ impl Worker {
             4 => {
                 self.ending(call, "drop");
                 drop(guard);
-                self.ended(call, "dropped");
+                self.ended(call, "dropped", false);
             }
             5 => {
-                let extended = word(&guard.extend(self.ttl * 2).await);
-                self.journal.note(format_args!("extended {call} {extended}"));
+                let outcome = word(&guard.extend(self.ttl * 2).await).to_owned();
+                self.journal.note(Event::Extended { call, outcome });
                 self.dwell(call, &guard, self.ttl / 4).await;
                 self.release(call, guard).await;
             }
@@ -145,18 +140,19 @@ impl Worker {
         }
     }
 
-    fn ending(&self, call: u64, how: &str) {
-        self.journal.note(format_args!("ending {call} {how}"));
+    pub(super) fn ending(&self, call: Number, how: &str) {
+        self.journal.note(Event::Ending { call, how: how.to_owned() });
     }
 
-    fn ended(&self, call: u64, outcome: &str) {
-        self.journal.note(format_args!("ended {call} {outcome}"));
+    /// Notes the end of a hold, which lasted until its end began if `lasted` is true (C47).
+    pub(super) fn ended(&self, call: Number, outcome: &str, lasted: bool) {
+        self.journal.note(Event::Ended { call, outcome: outcome.to_owned(), lasted });
     }
 
     async fn release(&self, call: u64, guard: LockGuard) {
         self.ending(call, "release");
-        let outcome = word(&guard.release().await);
-        self.ended(call, outcome);
+        let released = guard.release().await;
+        self.ended(call, word(&released), released.is_ok());
     }
 
     async fn release_confirmed(&self, call: u64, guard: LockGuard) {
@@ -166,7 +162,7 @@ impl Worker {
             Ok(Release::NotHeld) => "not-held",
             Err(_) => "unknown",
         };
-        self.ended(call, outcome);
+        self.ended(call, outcome, false);
     }
 
     /// Hands the hold on as text, as to another process.
@@ -175,9 +171,9 @@ impl Worker {
         self.ending(call, "detach");
         let lease = match guard.detach() {
             Ok(lease) => lease.export(),
-            Err(error) => return self.ended(call, word::<()>(&Err(error))),
+            Err(error) => return self.ended(call, word::<()>(&Err(error)), false),
         };
-        self.ended(call, "detached");
+        self.ended(call, "detached", true);
         sleep(rng.span(Duration::ZERO, self.ttl / 4)).await;
         let call = self.called(&name, "attach", REQUEST_TIMEOUT);
         let lease = Lease::import(&lease).expect("its own text");

@@ -7,6 +7,7 @@ use lock_core::{Kind, LockError, LockGuard, LockRequest, MultiRequest, OnceOutco
 use tokio::time::timeout;
 
 use super::clock::{SECOND, now};
+use super::note::{Event, Number};
 use super::rng::Rng;
 use super::worker::{ELECTION, ONCE, PERMITS, REGISTERS, REQUEST_TIMEOUT, SHARED, Worker};
 
@@ -62,7 +63,7 @@ impl Worker {
         match timeout(patience, self.locks.acquire(request)).await {
             Ok(Ok(guard)) => self.hold(call, guard, rng).await,
             Ok(Err(error)) => self.failed(call, &error),
-            Err(_) => self.journal.note(format_args!("dropped {call}")),
+            Err(_) => self.journal.note(Event::Dropped { call }),
         }
     }
 
@@ -88,13 +89,9 @@ impl Worker {
         let dwell =
             join_all(multi.guards().iter().map(|held| self.dwell(call_of(held), held, span)));
         tokio::select! { _ = multi.lost() => {}, _ = dwell => {} }
-        for call in &calls {
-            self.journal.note(format_args!("ending {call} release"));
-        }
-        let outcome = word(&multi.release().await);
-        for call in &calls {
-            self.journal.note(format_args!("ended {call} all-{outcome}"));
-        }
+        calls.iter().for_each(|call| self.ending(*call, "release"));
+        let released = multi.release().await;
+        calls.iter().for_each(|call| self.ended(*call, word(&released), released.is_ok()));
     }
 
     async fn lead(&self, rng: &mut Rng) {
@@ -122,26 +119,26 @@ impl Worker {
         let ran = once.run(async |held| {
             self.granted(call, held);
             self.dwell(call, held, span).await;
-            self.journal.note(format_args!("ending {call} once"));
+            self.ending(call, "once");
         });
         match ran.await {
             Ok(OnceOutcome::Ran(finished)) => {
-                let outcome = word(&finished.hold);
-                self.journal.note(format_args!("ended {call} {outcome}"));
-                if is_recorded {
-                    self.journal.note(format_args!("ran {call} {occurrence} {outcome}"));
-                }
+                let lasted = finished.hold.is_ok();
+                self.ended(call, word(&finished.hold), lasted);
+                let (occurrence, is_recorded) = (occurrence.to_string(), is_recorded && lasted);
+                self.journal.note(Event::Ran { call, occurrence, is_recorded });
             }
-            Ok(OnceOutcome::Skipped(_)) => self.journal.note(format_args!("failed {call} busy")),
-            Ok(OnceOutcome::Done(_)) => self.journal.note(format_args!("failed {call} done")),
+            Ok(OnceOutcome::Skipped(_)) => self.answered(call, "busy", None),
+            Ok(OnceOutcome::Done(_)) => self.answered(call, "done", None),
             Err(error) => self.failed(call, &error),
         }
     }
 
     /// Notes a call for a lock that must return within `bound`; zero for no bound. Returns its number.
     pub(super) fn called(&self, name: &str, what: &str, bound: Duration) -> u64 {
-        let (call, bound) = (self.journal.number(), bound.as_nanos());
-        self.journal.note(format_args!("call {call} {name} {what} {bound}"));
+        let (call, bound) = (self.journal.number(), bound.as_nanos() as u64);
+        let (name, what) = (name.to_owned(), what.to_owned());
+        self.journal.note(Event::Call { call, name, what, bound });
         call
     }
 
@@ -151,9 +148,8 @@ impl Worker {
             Kind::Shared => "shared",
             _ => "permits",
         };
-        let slots: Vec<_> = guard.slots().iter().map(u16::to_string).collect();
-        let (token, slots) = (guard.token(), slots.join(","));
-        self.journal.note(format_args!("grant {call} {kind} {token} {slots}"));
+        let (kind, token) = (kind.to_owned(), guard.token().get());
+        self.journal.note(Event::Granted { call, kind, token, slots: guard.slots().to_vec() });
     }
 
     pub(super) fn failed(&self, call: u64, error: &LockError) {
@@ -164,10 +160,12 @@ impl Worker {
             LockError::Lost { .. } => "lost",
             _ => "other",
         };
-        self.journal.note(format_args!("failed {call} {why}"));
-        if why == "other" {
-            self.journal.note(format_args!("said {call} {error}"));
-        }
+        self.answered(call, why, (why == "other").then(|| error.to_string()));
+    }
+
+    /// Notes an answer without a hold.
+    fn answered(&self, call: Number, why: &str, error: Option<String>) {
+        self.journal.note(Event::Failed { call, why: why.to_owned(), error });
     }
 
     pub(super) fn some_ttl(&self, rng: &mut Rng) -> Duration {
@@ -177,7 +175,7 @@ impl Worker {
 
 /// Draws a wait, and returns it with the time within which the call must return.
 fn patience(rng: &mut Rng) -> (Wait, Duration) {
-    if rng.one_in(4) {
+    if rng.one_in(2) {
         return (Wait::Never, REQUEST_TIMEOUT);
     }
     let span = rng.span(Duration::from_millis(20), PATIENCE);

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 
 use super::clock::{MILLI, now};
 use super::journal::Journal;
+use super::note::Event;
 use super::register::Register;
 use super::rng::Rng;
 use super::store::Store;
@@ -119,7 +120,7 @@ pub(super) fn note_stalls(journal: &Arc<Journal>) {
             thread::sleep(NAP);
             let Some(journal) = journal.upgrade() else { return };
             if now() - asleep > 50 * MILLI {
-                journal.note(format_args!("stall {asleep}"));
+                journal.note(Event::Stalled { from: asleep });
             }
         }
     });
@@ -152,7 +153,7 @@ impl Worker {
     async fn repeat(&self, mut rng: Rng, stopped: watch::Receiver<bool>) {
         while !*stopped.borrow() {
             self.turn(&mut rng).await;
-            sleep(rng.span(Duration::ZERO, Duration::from_millis(40))).await;
+            sleep(rng.span(Duration::ZERO, Duration::from_millis(5))).await;
         }
     }
 }
