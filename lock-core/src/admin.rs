@@ -24,8 +24,8 @@ impl Admin {
 
     /// Returns the backend's interface for operators; `None` if it has none.
     pub(crate) fn backend(&self) -> Option<&dyn LockAdmin> {
-        let shared = &self.client.shared;
-        shared.process.is_this().then(|| shared.backend.admin()).flatten()
+        let store = self.client.store();
+        store.process.is_this().then(|| store.backend.admin()).flatten()
     }
 
     /// Waits until the client is shut down.
@@ -37,12 +37,12 @@ impl Admin {
 
     /// Refuses a watch in a fork of the client's process.
     pub(crate) fn refuse_in_fork(&self, name: Option<&LockName>) -> Result<(), LockError> {
-        self.client.shared.refuse_in_fork("watch", name)
+        self.client.store().refuse_in_fork("watch", name)
     }
 
     /// Returns the backend's name, as errors show it.
     pub(crate) fn name(&self) -> &'static str {
-        self.client.shared.name()
+        self.client.store().name()
     }
 
     /// Asks the server once, for a question that takes many requests, or whose repeat has another answer.
@@ -52,7 +52,7 @@ impl Admin {
         name: Option<&LockName>,
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, LockError> {
-        let answer = self.client.shared.request_once(answer).await;
+        let answer = self.client.store().request_once(answer).await;
         answer.map_err(|source| LockError::backend(operation, name, source))
     }
 
@@ -77,8 +77,8 @@ impl Admin {
     /// ```
     pub async fn inspect(&self, name: impl AsRef<str>) -> Result<LockState, LockError> {
         let name = LockName::new(name)?;
-        let shared = &self.client.shared;
-        let answer = shared.request(async || shared.admin()?.inspect(&name).await).await;
+        let store = self.client.store();
+        let answer = store.request(async || store.admin()?.inspect(&name).await).await;
         answer.map_err(|source| LockError::backend("inspect", Some(&name), source))
     }
 
@@ -109,8 +109,9 @@ impl Admin {
         prefix: impl AsRef<str>,
         limit: usize,
     ) -> Result<Vec<LockState>, LockError> {
-        let (shared, time) = (&self.client.shared, self.client.shared.options.request_timeout);
-        let list = async { shared.admin()?.list_within(prefix.as_ref(), limit, time).await };
+        let store = self.client.store();
+        let time = store.options.request_timeout;
+        let list = async { store.admin()?.list_within(prefix.as_ref(), limit, time).await };
         self.once("list locks", None, list).await
     }
 
@@ -180,7 +181,7 @@ impl Admin {
     }
 
     async fn evict_whom(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, LockError> {
-        let evict = async { self.client.shared.admin()?.evict(name, whom).await };
+        let evict = async { self.client.store().admin()?.evict(name, whom).await };
         self.once("evict the holder of", Some(name), evict).await
     }
 
@@ -296,7 +297,7 @@ impl Admin {
     /// ```
     pub async fn runs(&self, name: impl AsRef<str>) -> Result<Vec<RecordedRun>, LockError> {
         let name = LockName::new(name)?;
-        let list = async { self.client.shared.run_records()?.runs(&name).await };
+        let list = async { self.client.store().run_records()?.runs(&name).await };
         let mut runs = self.once("list the runs of", Some(&name), list).await?;
         runs.sort_unstable_by_key(|run| run.token);
         Ok(runs)
@@ -318,7 +319,7 @@ impl Admin {
         occurrence: impl AsRef<str>,
     ) -> Result<bool, LockError> {
         let (name, occurrence) = (LockName::new(name)?, Occurrence::new(occurrence)?);
-        let forget = async { self.client.shared.run_records()?.forget(&name, &occurrence).await };
+        let forget = async { self.client.store().run_records()?.forget(&name, &occurrence).await };
         self.once("forget a run of", Some(&name), forget).await
     }
 
@@ -330,7 +331,7 @@ impl Admin {
     /// # Cancel safety
     /// Dropping the future has no effect.
     pub async fn doctor(&self) -> Result<Vec<Finding>, LockError> {
-        let examine = async { self.client.shared.admin()?.doctor("").await };
+        let examine = async { self.client.store().admin()?.doctor("").await };
         self.once("examine the server", None, examine).await
     }
 
@@ -359,7 +360,7 @@ impl Admin {
         let state = seen.as_ref().ok().cloned();
         let mut findings = examination::findings(seen)?;
         if let Some(state) = state {
-            let more = async { self.client.shared.admin()?.examine(&state).await };
+            let more = async { self.client.store().admin()?.examine(&state).await };
             findings.extend(self.once("examine", Some(&state.name), more).await?);
         }
         Ok(findings)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::admin::Admin;
 use crate::backend::DistributedLock;
-use crate::engine::{Acquisition, ClientOptions, Shared};
+use crate::engine::{Acquisition, ClientOptions, Shared, Store};
 use crate::guard::LockGuard;
 use crate::model::{Capabilities, Lease, LockError, LockRequest, Wait};
 use crate::reentrance;
@@ -87,14 +87,19 @@ impl LockClient {
         Self { shared: Arc::new(Shared::new(backend, options)) }
     }
 
+    /// Returns the store of this client.
+    pub(crate) fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
     /// Returns the request, with the defaults of this client for its unset parts.
     pub(crate) fn complete(&self, request: LockRequest) -> LockRequest {
-        self.shared.options.complete(request)
+        self.store().options.complete(request)
     }
 
     /// Returns the capabilities of the backend.
     pub fn capabilities(&self) -> Capabilities {
-        self.shared.backend.capabilities()
+        self.store().backend.capabilities()
     }
 
     /// Acquires a lock under a guard that renews it.

@@ -7,9 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::backend::Recording;
-use crate::engine::{
-    Acquired, Held, Hold, JointHolder, LostSignal, OwnedClaim, Shared, Succession, while_held,
-};
+use crate::engine::{Acquired, Hold, JointHolder, LostSignal, Shared, while_held};
 use crate::model::{
     BackendError, FencingToken, Kind, LockError, LockName, LostReason, Moment, Occurrence, Record,
     Ttl,
@@ -36,27 +34,22 @@ use crate::model::{
 pub struct LockGuard {
     shared: Arc<Shared>,
     hold: Arc<Hold>,
-    /// Its registration. `None` after the end of the hold, and while other guards share it.
-    held: Option<Held>,
-    /// Dropped after the registration. `None` in the same cases.
-    claim: Option<OwnedClaim>,
-    /// The way in which the hold may pass to the next task of this client.
-    succession: Option<Succession>,
+    /// The hold, which this guard alone gives back. `None` after its end, and while other guards share the hold.
+    own: Option<Acquired>,
     /// Its part of a hold that the guards of a `Reentrance` share.
     joint: Option<(JointHolder, Arc<Acquired>)>,
 }
 
 impl LockGuard {
     pub(crate) fn new(shared: Arc<Shared>, acquired: Acquired) -> Self {
-        let Acquired { hold: held, claim, succession } = acquired;
-        let (hold, held, claim) = (Arc::clone(&held), Some(held), Some(claim));
-        Self { shared, hold, held, claim, succession, joint: None }
+        let hold = Arc::clone(&acquired.hold);
+        Self { shared, hold, own: Some(acquired), joint: None }
     }
 
     /// One of several guards of a hold.
     pub(crate) fn joint(shared: Arc<Shared>, by: JointHolder, acquired: Arc<Acquired>) -> Self {
         let (hold, joint) = (Arc::clone(&acquired.hold), Some((by, acquired)));
-        Self { shared, hold, held: None, claim: None, succession: None, joint }
+        Self { shared, hold, own: None, joint }
     }
 
     /// Asks for a longer TTL from now on, if `ttl` is longer (C43).
@@ -225,10 +218,10 @@ impl LockGuard {
     pub(crate) async fn keep_out(&self, span: Ttl) -> Result<(), LockError> {
         let ttl = self.hold.lease().asked;
         // The server counts from before its answer.
-        let longest_try = self.shared.options.longest_try();
+        let longest_try = self.shared.store.options.longest_try();
         let kept = (span.as_duration() + longest_try).min(Ttl::MAX.as_duration());
         if self.hold.remaining() < kept {
-            let (kept, clock) = (Ttl::new(kept)?, &self.shared.options.clock);
+            let (kept, clock) = (Ttl::new(kept)?, &self.shared.store.options.clock);
             let asked = clock.now();
             self.shared.extend_hold(&self.hold, kept).await?;
             // A process that stood still reads the answer late.
@@ -270,11 +263,11 @@ impl LockGuard {
         self.hold.error_if_lost()?;
         let lease = self.hold.lease();
         if lease.kind != Kind::Exclusive {
-            let (backend, what) = (self.shared.name(), "record a run under a shared hold");
+            let (backend, what) = (self.shared.store.name(), "record a run under a shared hold");
             return Err(LockError::Unsupported { name: lease.name, backend, what });
         }
         let record = Record::new(&lease, occurrence, remember)?;
-        match self.shared.record(&self.hold, &record).await {
+        match self.shared.store.record(&self.hold, &record).await {
             Ok(Recording::Recorded) => Ok(()),
             Ok(Recording::Lost) => {
                 self.hold.end(LostReason::Evicted);

@@ -24,7 +24,7 @@ pub(crate) async fn acquire(
     request: &LockRequest,
 ) -> Result<LockGuard, LockError> {
     let claim = request.claim()?;
-    shared.refuse_in_fork("acquire", Some(&claim.name))?;
+    shared.store.refuse_in_fork("acquire", Some(&claim.name))?;
     let (ttl, kind) = (claim.ttl, claim.kind);
     let by = JointHolder { me: me.clone(), name: claim.name.clone() };
     let acquire = async {

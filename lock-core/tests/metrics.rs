@@ -120,6 +120,8 @@ async fn releases_are_counted_by_what_came_of_them() {
     assert!(guard.release().await.is_err());
     faulty.always(Operation::Release, Fault::Forbidden);
     held().await.release().await.expect("held to the end");
+    // The janitor is refused too.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     let read = counts.read();
     let of = |outcome| count(&read, &format!("leasehold_releases_total memory all {outcome}"));
     assert_eq!([of("released"), of("not_held"), of("failed")], [2, 1, 1]);

@@ -40,8 +40,8 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     pub(crate) fn new(shared: Arc<Shared>, claim: Claim) -> Result<Self, LockError> {
         shared.admit(&claim.name)?;
-        shared.options.validity(claim.ttl)?;
-        let Capabilities { kinds, backend, .. } = shared.backend.capabilities();
+        shared.store.options.validity(claim.ttl)?;
+        let Capabilities { kinds, backend, .. } = shared.store.backend.capabilities();
         if !kinds.has(claim.kind) {
             let what = match claim.kind {
                 Kind::Exclusive => "grant exclusive holds",
@@ -70,7 +70,7 @@ impl Acquisition {
     ///
     /// Borrows the acquisition: a future that took it by value would have room for it in each of its layers.
     pub(crate) async fn run(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
-        let report = self.shared.telemetry.acquiring(&self.place.claim.name);
+        let report = self.shared.store.telemetry.acquiring(&self.place.claim.name);
         let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
         // The wait in line is included.
         let outcome = outcome.map_err(|error| error.after(report.waited()));
@@ -93,7 +93,7 @@ impl Acquisition {
             AttemptOutcome::Busy { seen, .. } => return Ok(Err(Box::new((self, Some(seen))))),
             AttemptOutcome::Troubled => return Ok(Err(Box::new((self, None)))),
         };
-        let report = self.shared.telemetry.acquiring_since(self.name(), sent);
+        let report = self.shared.store.telemetry.acquiring_since(self.name(), sent);
         let hold = self.held(lease)?;
         report.ended(Ok(hold.token()));
         Ok(Ok(self.acquired((hold, None))))
@@ -138,19 +138,19 @@ impl Acquisition {
         began: Instant,
     ) -> Result<Lease, LockError> {
         let Self { shared, place, .. } = self;
-        let limit = shared.options.request_timeout;
+        let limit = shared.store.options.request_timeout;
         let one = shared.tries.begin(&place.claim.name, limit.saturating_sub(began.elapsed()));
         let mut progress = Progress::new(wait, limit);
         let asking = match one.turn().await {
             TryTurn::Ask(asking) => asking,
             TryTurn::Busy(seen) => {
                 request.listener().tell(&seen);
-                let (asked, answered) = (shared.options.clock.now(), Instant::now());
+                let (asked, answered) = (shared.store.now(), Instant::now());
                 progress.busy(&Busy { seen, asked, answered });
-                return Err(progress.into_error(&place.claim, shared.name(), None));
+                return Err(progress.into_error(&place.claim, shared.store.name(), None));
             }
             TryTurn::Unanswered(failed) => {
-                return Err(unanswered(&place.claim.name, shared.name(), began, failed));
+                return Err(unanswered(&place.claim.name, shared.store.name(), began, failed));
             }
         };
         // C17: the wait for the turn is included.
@@ -185,7 +185,7 @@ impl Acquisition {
         began: Instant,
     ) -> Result<Lease, LockError> {
         let spent = if wait.waits() { Duration::ZERO } else { began.elapsed() };
-        let limit = self.shared.options.request_timeout.saturating_sub(spent);
+        let limit = self.shared.store.options.request_timeout.saturating_sub(spent);
         let waiting = self.shared.waiting_within(limit);
         waiting.acquire(&mut self.place, wait, request.listener(), &mut None).await
     }

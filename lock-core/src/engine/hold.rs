@@ -13,11 +13,10 @@ pub(crate) use self::renewing::Duty;
 use super::held_labels::HeldLabel;
 use super::lost_signal::LostSignal;
 use super::outage::Unanswered;
-use super::process::Process;
-use super::telemetry::{Telemetry, is_loss};
+use super::parts::ClientParts;
+use super::telemetry::is_loss;
 use crate::model::{
-    BackendError, Bound, Clock, Drift, FencingToken, Lease, LockError, LockName, LostReason,
-    Moment, OwnerId, Ttl,
+    BackendError, Bound, FencingToken, Lease, LockError, LockName, LostReason, Moment, OwnerId, Ttl,
 };
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -28,10 +27,7 @@ pub(crate) struct Hold {
     pub(crate) owner: OwnerId,
     pub(crate) name: LockName,
     pub(super) began: Moment,
-    clock: Arc<dyn Clock>,
-    drift: Drift,
-    telemetry: Arc<Telemetry>,
-    process: Process,
+    client: Arc<ClientParts>,
     /// The bound of renewing, if there is one.
     bound: OnceLock<Bound>,
     state: Mutex<State>,
@@ -65,14 +61,8 @@ struct State {
 }
 
 impl Hold {
-    pub(crate) fn new(
-        lease: Lease,
-        clock: Arc<dyn Clock>,
-        drift: Drift,
-        telemetry: Arc<Telemetry>,
-        process: Process,
-    ) -> Self {
-        let now = clock.now();
+    pub(crate) fn new(lease: Lease, client: Arc<ClientParts>) -> Self {
+        let now = client.now();
         let (owner, name, bound) = (lease.owner, lease.name.clone(), OnceLock::new());
         let is_short = lease.granted < lease.asked.as_duration();
         let mut state = State {
@@ -89,24 +79,11 @@ impl Hold {
         };
         state.schedule(now);
         if state.lease.token != state.lease.granted_as {
-            state.schedule_passed(now, drift);
+            state.schedule_passed(now, client.options.drift);
         }
         let (state, reason, over) = (Mutex::new(state), OnceLock::new(), Notify::new());
         let is_own = OnceLock::new();
-        Self {
-            owner,
-            name,
-            clock,
-            drift,
-            telemetry,
-            process,
-            began: now,
-            bound,
-            state,
-            reason,
-            is_own,
-            over,
-        }
+        Self { owner, name, client, began: now, bound, state, reason, is_own, over }
     }
 
     /// Leaves the hold on the server to the next owner of its lease. Returns false if its guard gives it back.
@@ -141,15 +118,15 @@ impl Hold {
 
     /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run. A fork has no holds.
     pub(crate) fn lost_reason(&self) -> Option<LostReason> {
-        match self.process.is_this() {
-            true => self.lost_reason_at(self.clock.now()),
+        match self.client.process.is_this() {
+            true => self.lost_reason_at(self.client.now()),
             false => Some(LostReason::Forked),
         }
     }
 
     /// Returns true if the hold is over, by the clock. It notes and tells nothing, so it may be called under a mutex.
     pub(crate) fn is_over(&self) -> bool {
-        self.is_over_at(self.clock.now())
+        self.is_over_at(self.client.now())
     }
 
     /// Returns true if the hold is over without a release, in the same way.
@@ -196,7 +173,7 @@ impl Hold {
     /// Returns the time left, by the clock.
     pub(crate) fn remaining(&self) -> Duration {
         match self.lost_reason() {
-            None => self.clock.now().until(self.state().lease.deadline),
+            None => self.client.now().until(self.state().lease.deadline),
             Some(_) => Duration::ZERO,
         }
     }
@@ -243,12 +220,12 @@ impl Hold {
         if self.reason.set(reason).is_ok() {
             self.over.notify_waiters();
             drop(self.state().label.take());
-            let held = self.clock.now().since(self.began);
+            let held = self.client.now().since(self.began);
             let mut state = self.state();
             let (token, unanswered) = (state.lease.token, state.unanswered.take());
             let error = state.renewal_error.clone().filter(|_| reason == LostReason::Expired);
             drop(state);
-            self.telemetry.hold_ended(&self.name, token, reason, error.as_ref(), held);
+            self.client.telemetry.hold_ended(&self.name, token, reason, error.as_ref(), held);
             unanswered.into_iter().for_each(|unanswered| unanswered.ended(is_loss(reason)));
         }
     }
@@ -256,7 +233,7 @@ impl Hold {
     /// Stops renewing `span` from now, unless an earlier call set another bound (C13).
     pub(crate) fn renew_for(&self, span: Duration) {
         let ttl = self.state().lease.asked;
-        self.bound_by(Bound::new(self.clock.now().after(span), ttl));
+        self.bound_by(Bound::new(self.client.now().after(span), ttl));
     }
 
     /// Sets the bound of renewing, unless there is one.
@@ -277,7 +254,7 @@ impl Hold {
     /// be shorter until the next renewal, which comes soon, as after a pushed grant. The bound of the first request
     /// stays: after it there is no such renewal (C13).
     pub(crate) fn ask_for(&self, ttl: Ttl) {
-        let now = self.clock.now();
+        let now = self.client.now();
         let mut state = self.state();
         if ttl > state.lease.asked && !self.has_reached_bound(now) {
             (state.lease.asked, state.is_short) = (ttl, true);
@@ -294,8 +271,9 @@ impl Hold {
         let mut state = self.state();
         state.lease.asked = ttl;
         state.lease.deadline = self.bounded(state.lease.deadline);
-        state.lease.keeps_out_until = Some(Instant::now() + self.drift.certain(span.as_duration()));
-        state.schedule(self.clock.now());
+        state.lease.keeps_out_until =
+            Some(Instant::now() + self.client.options.drift.certain(span.as_duration()));
+        state.schedule(self.client.now());
     }
 
     /// Returns true while others must be kept out, by the slower clock (C41): the hold is then left to expire.

@@ -15,7 +15,7 @@ impl Acquisition {
         wait: Wait,
         request: &LockRequest,
     ) -> Result<Granted, LockError> {
-        let (started, patience) = (Instant::now(), self.shared.options.patience(wait));
+        let (started, patience) = (Instant::now(), self.shared.store.options.patience(wait));
         let together = self.place.claim.kind.together();
         let mut place = self.shared.local_queue.join(self.name(), together, patience);
         let lease = loop {
@@ -75,7 +75,7 @@ impl Acquisition {
     }
 
     fn has_use_for(&self, passed: &Passed) -> bool {
-        let (ttl, options) = (self.place.claim.ttl, &self.shared.options);
+        let (ttl, options) = (self.place.claim.ttl, &self.shared.store.options);
         match passed {
             Passed::Hold(hold) => {
                 !self.by_server && hold.suits(ttl, options.drift, options.clock.now())
@@ -162,9 +162,9 @@ impl Acquisition {
     }
 
     fn hands_off(&self) -> bool {
-        let options = &self.shared.options;
+        let options = &self.shared.store.options;
         let passes = options.local_hand_off && !self.by_server;
-        passes && self.shared.backend.token_ranges().is_some()
+        passes && self.shared.store.backend.token_ranges().is_some()
     }
 }
 

@@ -5,16 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::{Notify, Semaphore, watch};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::containment::contained;
-use super::process::Process;
-use super::retry;
-use super::telemetry::Telemetry;
-use crate::backend::{DistributedLock, Release};
+use super::claim_state::ClaimState;
+use super::store::Store;
+use crate::backend::Release;
 use crate::model::{BackendError, LockName, OwnerId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
@@ -41,106 +38,37 @@ const WITHDRAW_FOR: Duration = Duration::from_secs(5);
 /// callers may give up at once.
 #[derive(Debug)]
 pub(crate) struct Janitor {
-    backend: Arc<dyn DistributedLock>,
-    telemetry: Arc<Telemetry>,
-    longest_try: Duration,
-    process: Process,
+    pub(super) store: Arc<Store>,
     lanes: Mutex<Lanes>,
     arrived: Notify,
+    /// Signals that a lane is empty.
+    emptied: Notify,
     /// The turns at each server, so that a silent one delays no cleanup of the others.
     turns: Mutex<HashMap<u64, Arc<Semaphore>>>,
-    unfinished: Arc<watch::Sender<Unfinished>>,
+    /// Its receivers are the work in flight.
+    in_flight: watch::Sender<()>,
     closed: AtomicBool,
 }
+
+/// While this lives, its owner may still leave something to give back. It may be dropped anywhere.
+pub(crate) type InFlight = watch::Receiver<()>;
 
 /// The pending cleanups, by lock.
 #[derive(Debug, Default)]
 struct Lanes {
-    by_lock: HashMap<LockName, VecDeque<(Cleanup, Counted)>>,
+    by_lock: HashMap<LockName, VecDeque<Cleanup>>,
     /// The lanes without a worker.
     unattended: VecDeque<LockName>,
-}
-
-/// Work in flight.
-#[derive(Clone, Copy, Debug, Default)]
-struct Unfinished {
-    /// Acquisitions and releases, which may still leave something to give back.
-    in_flight: usize,
-    /// Cleanups in flight.
-    cleanups: usize,
-    /// The time by which the server has forgotten all cleanups; `None` if there are none.
-    until: Option<Instant>,
-}
-
-impl Unfinished {
-    fn is_empty(&self) -> bool {
-        self.in_flight == 0 && self.cleanups == 0
-    }
-
-    fn begin_cleanup(&mut self, until: Instant) {
-        self.cleanups += 1;
-        self.until = self.until.max(Some(until));
-    }
-
-    fn end_cleanup(&mut self) {
-        self.cleanups -= 1;
-        self.until = self.until.filter(|_| self.cleanups > 0);
-    }
 }
 
 /// A claim to give back.
 #[derive(Clone, Copy, Debug)]
 struct Cleanup {
-    remains: Remains,
     owner: OwnerId,
+    /// True if the claim is withdrawn, false if its hold is released.
+    withdraws: bool,
     /// The server has forgotten the claim by then.
     until: Instant,
-}
-
-impl Cleanup {
-    /// Returns true if the claim is withdrawn.
-    fn is_withdrawn(&self) -> bool {
-        matches!(self.remains, Remains::Claim)
-    }
-}
-
-/// The part of a claim that the server may still have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Remains {
-    /// A hold, which is released.
-    Hold,
-    /// A hold, a place in a queue, or a request that may come late: the claim is withdrawn.
-    Claim,
-}
-
-/// While this lives, its owner may still leave something to give back. It may be dropped anywhere.
-#[derive(Debug)]
-pub(crate) struct InFlight(Arc<watch::Sender<Unfinished>>);
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        note(&self.0, |unfinished| unfinished.in_flight -= 1);
-    }
-}
-
-/// While this lives, a cleanup is unfinished.
-#[derive(Debug)]
-struct Counted(Arc<watch::Sender<Unfinished>>);
-
-impl Drop for Counted {
-    fn drop(&mut self) {
-        note(&self.0, Unfinished::end_cleanup);
-    }
-}
-
-/// Notes a change, and signals it if somebody waits for it.
-fn note(unfinished: &watch::Sender<Unfinished>, change: impl FnOnce(&mut Unfinished)) {
-    unfinished.send_if_modified(|state| {
-        change(state);
-        // The count is read under the lock of the state: so it includes a waiter that read the state before the
-        // change.
-        unfinished.receiver_count() > 0
-    });
 }
 
 /// A lane with a worker. It is free again if the worker's runtime ends first.
@@ -160,51 +88,34 @@ impl Drop for Attended<'_> {
 }
 
 impl Janitor {
-    pub(crate) fn new(
-        backend: Arc<dyn DistributedLock>,
-        telemetry: Arc<Telemetry>,
-        longest_try: Duration,
-    ) -> Self {
-        Self {
-            backend,
-            telemetry,
-            longest_try,
-            process: Process::current(),
-            lanes: Mutex::default(),
-            arrived: Notify::new(),
-            turns: Mutex::default(),
-            unfinished: Arc::new(watch::channel(Unfinished::default()).0),
-            closed: AtomicBool::new(false),
-        }
+    pub(crate) fn new(store: Arc<Store>) -> Self {
+        let (lanes, arrived, emptied, turns, closed) = Default::default();
+        let in_flight = watch::channel(()).0;
+        Self { store, lanes, arrived, emptied, turns, in_flight, closed }
     }
 
-    /// Takes back the remains of the claim of `owner`; the server forgets the claim after `kept_for`.
-    pub(crate) fn clear(
+    /// Takes back a claim, of which the server has what its `state` says until it has forgotten the claim, after
+    /// `kept_for`.
+    pub(super) fn clear(
         &self,
-        remains: Remains,
         name: &LockName,
         owner: OwnerId,
+        state: ClaimState,
         kept_for: Duration,
     ) {
-        if !self.process.is_this() {
+        if state == ClaimState::Absent || !self.store.process.is_this() {
             return;
         }
-        let until = Instant::now()
-            + match remains {
-                Remains::Hold => kept_for,
-                Remains::Claim => kept_for.max(WITHDRAW_FOR),
-            };
-        note(&self.unfinished, |unfinished| unfinished.begin_cleanup(until));
-        let counted = Counted(self.unfinished.clone());
-        self.lanes().push(name, Cleanup { remains, owner, until }, counted);
+        let withdraws = state != ClaimState::Held;
+        let kept_for = if withdraws { kept_for.max(WITHDRAW_FOR) } else { kept_for };
+        let until = Instant::now() + kept_for;
+        self.lanes().push(name, Cleanup { owner, withdraws, until });
         self.wake();
     }
 
     /// Returns true if the claim of `owner` is given back, or will be.
     pub(crate) fn has(&self, name: &LockName, owner: OwnerId) -> bool {
-        let lanes = self.lanes();
-        let lane = lanes.by_lock.get(name);
-        lane.is_some_and(|lane| lane.iter().any(|(cleanup, _)| cleanup.owner == owner))
+        self.lanes().of(name).any(|cleanup| cleanup.owner == owner)
     }
 
     /// Wakes all workers: the task's runtime may not be driven, and then a shutdown works beside it.
@@ -213,10 +124,9 @@ impl Janitor {
         self.arrived.notify_one();
     }
 
-    /// Counts work as unfinished that may still leave something to give back.
+    /// Notes work that may still leave something to give back.
     pub(crate) fn begin(&self) -> InFlight {
-        note(&self.unfinished, |unfinished| unfinished.in_flight += 1);
-        InFlight(self.unfinished.clone())
+        self.in_flight.subscribe()
     }
 
     /// Gives everything back. Returns once that is done. Returns at the latest when the server has forgotten
@@ -225,20 +135,27 @@ impl Janitor {
     /// This does the work itself, since the runtime of the task may not be driven any more. Cleanups that the task
     /// had begun stay with it, until the server has forgotten them.
     pub(crate) async fn finish(self: &Arc<Self>, grace: Duration) {
-        let end_of_grace = Instant::now() + grace;
-        let mut unfinished = self.unfinished.subscribe();
-        let mut running = pin!(self.clone().run().fuse());
+        let done = async {
+            let _ = timeout(grace, self.in_flight.closed()).await;
+            self.is_empty().await;
+        };
+        tokio::select! {
+            biased;
+            () = self.clone().run() => {}
+            () = done => {}
+        }
+    }
+
+    /// Waits until no cleanup is left, or the server has forgotten all of them.
+    async fn is_empty(&self) {
         loop {
-            let now = *unfinished.borrow_and_update();
-            let end = now.until.map_or(end_of_grace, |until| until.max(end_of_grace));
-            if now.is_empty() || Instant::now() >= end {
-                return;
-            }
-            tokio::select! {
-                biased;
-                () = &mut running => {}
-                _ = unfinished.changed() => {}
-                () = sleep_until(end) => {}
+            // Listens before it looks, so that no end is missed.
+            let mut emptied = pin!(self.emptied.notified());
+            emptied.as_mut().enable();
+            let until = self.lanes().until();
+            match until.filter(|until| Instant::now() < *until) {
+                Some(until) => drop(timeout_at(until, emptied).await),
+                None => return,
             }
         }
     }
@@ -252,7 +169,7 @@ impl Janitor {
     /// Gives back until it is closed and nothing is left. In a fork, everything belongs to the first process.
     pub(crate) async fn run(self: Arc<Self>) {
         let mut attended = FuturesUnordered::new();
-        while self.process.is_this() {
+        while self.store.process.is_this() {
             // C19: what is left to do at the close is done.
             let is_closed = self.closed.load(Ordering::Acquire);
             while let Some(lane) = self.next_lane() {
@@ -277,16 +194,15 @@ impl Janitor {
     /// Works on a lane until it is empty.
     async fn attend(&self, mut lane: Attended<'_>) {
         while !lane.is_empty {
-            let next = self.lanes().next(&lane.name).unwrap_or_default();
-            if !next.is_empty() {
-                match self.carry_out(&lane.name, &next).await {
-                    Ok(Some(release)) => self.telemetry.given_back(&lane.name, release),
-                    Ok(None) => {}
-                    Err(error) => self.telemetry.not_given_back(&lane.name, &error),
-                }
+            let next = self.lanes().next(&lane.name);
+            match self.carry_out(&lane.name, &next).await {
+                Ok(Some(release)) => self.store.telemetry.given_back(&lane.name, release),
+                Ok(None) => {}
+                Err(error) => self.store.telemetry.not_given_back(&lane.name, &error),
             }
             lane.is_empty = self.lanes().finish(&lane.name, next.len());
         }
+        self.emptied.notify_waiters();
     }
 
     /// Carries out one request of a lane. Many cleanups at once take turns, so that the server can answer each in
@@ -296,14 +212,12 @@ impl Janitor {
         name: &LockName,
         cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
-        let backend = self.backend.capabilities().backend;
-        let turns = self.turns_at(self.backend.server_of(name));
+        let turns = self.turns_at(self.store.backend.server_of(name));
         let turn = turns.acquire().await;
         let until = cleanups.iter().map(|cleanup| cleanup.until).max();
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let give_back = || contained(backend, self.give_back(name, cleanups));
-        let limit = limit.unwrap_or_default();
-        let mut done = pin!(retry::within(limit, self.longest_try, backend, give_back));
+        let give_back = |_| self.give_back(name, cleanups);
+        let mut done = pin!(self.store.request_within(limit.unwrap_or_default(), give_back));
         match timeout(PROMPT, &mut done).await {
             Ok(answer) => answer,
             Err(_) => {
@@ -320,12 +234,12 @@ impl Janitor {
         cleanups: &[Cleanup],
     ) -> Result<Option<Release>, BackendError> {
         match *cleanups {
-            [Cleanup { remains: Remains::Hold, owner, .. }] => {
-                self.backend.release(name, owner).await.map(Some)
+            [Cleanup { withdraws: false, owner, .. }] => {
+                self.store.backend.release(name, owner).await.map(Some)
             }
             _ => {
                 let owners: Vec<_> = cleanups.iter().map(|claim| claim.owner).collect();
-                self.backend.withdraw(name, &owners).await.map(|()| None)
+                self.store.backend.withdraw(name, &owners).await.map(|()| None)
             }
         }
     }
@@ -341,23 +255,29 @@ impl Janitor {
 }
 
 impl Lanes {
-    fn push(&mut self, name: &LockName, cleanup: Cleanup, counted: Counted) {
+    fn push(&mut self, name: &LockName, cleanup: Cleanup) {
         if let Some(lane) = self.by_lock.get_mut(name) {
-            return lane.push_back((cleanup, counted));
+            return lane.push_back(cleanup);
         }
-        self.by_lock.insert(name.clone(), VecDeque::from([(cleanup, counted)]));
+        self.by_lock.insert(name.clone(), VecDeque::from([cleanup]));
         self.unattended.push_back(name.clone());
     }
 
-    /// Returns the cleanups of the next request of a lane: adjacent claims to withdraw, or one other.
-    fn next(&self, name: &LockName) -> Option<Vec<Cleanup>> {
-        let lane = self.by_lock.get(name)?;
-        let (first, _) = lane.front()?;
-        let cleanups = lane.iter().map(|(cleanup, _)| *cleanup);
-        match first.is_withdrawn() {
-            true => Some(cleanups.take_while(Cleanup::is_withdrawn).take(TOGETHER).collect()),
-            false => Some(vec![*first]),
-        }
+    /// Returns the cleanups of a lane.
+    fn of(&self, name: &LockName) -> impl Iterator<Item = Cleanup> {
+        self.by_lock.get(name).into_iter().flatten().copied()
+    }
+
+    /// Returns the time by which the server has forgotten all cleanups; `None` if there are none.
+    fn until(&self) -> Option<Instant> {
+        self.by_lock.values().flatten().map(|cleanup| cleanup.until).max()
+    }
+
+    /// Returns the cleanups of the next request of a lane: adjacent claims to withdraw, or one release.
+    fn next(&self, name: &LockName) -> Vec<Cleanup> {
+        let claims = self.of(name).take_while(|cleanup| cleanup.withdraws);
+        let claims: Vec<_> = claims.take(TOGETHER).collect();
+        if claims.is_empty() { self.of(name).take(1).collect() } else { claims }
     }
 
     /// Removes the first `done` cleanups from an attended lane. Returns true if the lane is then empty, and removed.

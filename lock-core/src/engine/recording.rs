@@ -2,14 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::containment::contained;
 use super::hold::Hold;
-use super::retry;
-use super::shared::Shared;
+use super::store::Store;
 use crate::backend::Recording;
 use crate::model::{BackendError, Record};
 
-impl Shared {
+impl Store {
     /// Records a run, and repeats the request while the hold lasts: if it gave up earlier, the next holder would run
     /// the occurrence again (C42).
     ///
@@ -25,10 +23,8 @@ impl Shared {
         loop {
             let deadline = hold.deadline();
             let limit = hold.remaining().min(end.saturating_duration_since(Instant::now()));
-            let record_once = async || self.run_records()?.record(record).await;
-            let ask = || contained(self.name(), record_once());
-            let answer = retry::within(limit, self.options.longest_try(), self.name(), ask).await;
-            let error = match answer {
+            let record_once = async |_| self.run_records()?.record(record).await;
+            let error = match self.request_within(limit, record_once).await {
                 Ok(Recording::Recorded) => return Ok(Recording::Recorded),
                 Ok(Recording::Lost) => return self.recording_before_loss(record).await,
                 Err(error) => error,

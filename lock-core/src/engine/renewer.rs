@@ -12,12 +12,11 @@ use tokio::time::{Instant, timeout};
 
 use super::containment::{attempted, contained};
 use super::hold::{Duty, Hold};
-use super::process::Process;
 use super::registry::Registry;
-use super::telemetry::Telemetry;
-use crate::backend::{DistributedLock, DistributedLockExt, Extension, LossWatch};
+use super::store::Store;
+use crate::backend::{DistributedLockExt, Extension, LossWatch};
 use crate::model::{
-    BackendError, Clock, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Renewals,
+    BackendError, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Renewals,
 };
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};
@@ -52,10 +51,7 @@ const LATELY: Duration = Duration::from_secs(2);
 /// Renewals run beside the deadlines, so that a hanging renewal delays no deadline (C9).
 #[derive(Debug)]
 pub(crate) struct Renewer {
-    backend: Arc<dyn DistributedLock>,
-    clock: Arc<dyn Clock>,
-    telemetry: Arc<Telemetry>,
-    process: Process,
+    store: Arc<Store>,
     /// True if each call to the backend is for one hold.
     is_single: bool,
     registry: Mutex<Registry>,
@@ -66,16 +62,11 @@ pub(crate) struct Renewer {
 }
 
 impl Renewer {
-    pub(crate) fn new(
-        backend: Arc<dyn DistributedLock>,
-        clock: Arc<dyn Clock>,
-        telemetry: Arc<Telemetry>,
-    ) -> Self {
+    pub(crate) fn new(store: Arc<Store>) -> Self {
         let (registry, changed, has_run) = Default::default();
         let (ran_at, _) = watch::channel(Instant::now());
-        let process = Process::current();
-        let is_single = backend.capabilities().renewals == Renewals::Single;
-        Self { backend, clock, telemetry, process, is_single, registry, changed, has_run, ran_at }
+        let is_single = store.backend.capabilities().renewals == Renewals::Single;
+        Self { store, is_single, registry, changed, has_run, ran_at }
     }
 
     /// Renews a hold from now on.
@@ -95,8 +86,8 @@ impl Renewer {
     /// costs only this watch, since the renewals find the loss too.
     fn watch(&self, hold: Arc<Hold>) -> bool {
         // A backend may block or panic, so the registry is not locked here.
-        let watch = attempted(self.backend.capabilities().backend, "a backend's watch", || {
-            self.backend.watch(&hold.lease())
+        let watch = attempted(self.store.name(), "a backend's watch", || {
+            self.store.backend.watch(&hold.lease())
         });
         let watch = watch.flatten();
         let is_watched = watch.is_some();
@@ -116,7 +107,7 @@ impl Renewer {
 
     /// Looks at a changed hold again.
     pub(crate) fn look_at(&self, hold: &Arc<Hold>) {
-        self.registry().holds.put_off(hold, self.clock.now());
+        self.registry().holds.put_off(hold, self.store.now());
         self.changed.notify_one();
     }
 
@@ -156,7 +147,7 @@ impl Renewer {
             self.take_over();
         }
         let (mut renewals, mut watches) = (FuturesUnordered::new(), FuturesUnordered::new());
-        while self.process.is_this() {
+        while self.store.process.is_this() {
             self.ran_at.send_replace(Instant::now());
             let begun = std::mem::take(&mut self.registry().watches);
             watches.extend(begun.into_iter().map(|(hold, watch)| end_when_lost(hold, watch)));
@@ -180,7 +171,7 @@ impl Renewer {
     fn take_over(&self) {
         let mut registry = self.registry();
         let (holds, now): (Vec<_>, _) =
-            (registry.holds.holds().cloned().collect(), self.clock.now());
+            (registry.holds.holds().cloned().collect(), self.store.now());
         for hold in &holds {
             registry.holds.put_off(hold, now);
         }
@@ -190,7 +181,7 @@ impl Renewer {
         drop(registry);
         holds.into_iter().for_each(|hold| _ = self.watch(hold));
         if !given_up.is_empty() {
-            self.telemetry.renewals_given_up(given_up.len());
+            self.store.telemetry.renewals_given_up(given_up.len());
         }
     }
 
@@ -198,9 +189,9 @@ impl Renewer {
     ///
     /// A release does not shorten the sleep.
     async fn sleep_until_due(&self) {
-        let rests_at = self.clock.now().after(RESTS_AFTER);
+        let rests_at = self.store.now().after(RESTS_AFTER);
         if let Some(next) = self.looks_at(Some(rests_at)) {
-            self.clock.sleep_until(next).await;
+            self.store.options.clock.sleep_until(next).await;
         }
         if self.looks_at(None).is_none() {
             std::future::pending().await
@@ -216,7 +207,7 @@ impl Renewer {
 
     /// Returns the holds to renew now, and those that are over, which it removes.
     fn take_due(&self) -> (Vec<Arc<Hold>>, Vec<Arc<Hold>>) {
-        let now = self.clock.now();
+        let now = self.store.now();
         let holds = &mut self.registry().holds;
         let (mut due, mut over) = (Vec::new(), Vec::new());
         for hold in holds.due(now) {
@@ -257,7 +248,7 @@ impl Renewer {
             if is_alone {
                 batches.push(vec![(hold, renewal)]);
             } else {
-                let batch = alike.entry((self.backend.server_of(&renewal.name), magnitude));
+                let batch = alike.entry((self.store.backend.server_of(&renewal.name), magnitude));
                 batch.or_default().push((hold, renewal));
             }
         }
@@ -285,8 +276,8 @@ impl Renewer {
     async fn renew_together(&self, batch: Batch) {
         let limit = batch.iter().map(|(hold, _)| hold.attempt_limit()).min().unwrap_or_default();
         let renewals: Vec<Renewal> = batch.iter().map(|(_, renewal)| renewal.clone()).collect();
-        let asked = self.clock.now();
-        let backend = self.backend.capabilities().backend;
+        let asked = self.store.now();
+        let backend = self.store.name();
         let answers = timeout(limit, self.extend_all(backend, &renewals)).await.unwrap_or_default();
         let (mut answers, mut failed) = (answers.into_iter(), Vec::new());
         for (place, (hold, renewal)) in batch.into_iter().enumerate() {
@@ -305,11 +296,11 @@ impl Renewer {
                     failed.push((hold.clone(), error));
                 }
             }
-            self.registry().holds.put_off(&hold, self.clock.now());
+            self.registry().holds.put_off(&hold, self.store.now());
         }
         if let Some((hold, error)) = failed.first() {
             let holds = self.registry().holds.len();
-            self.telemetry.renewals_fail(failed.len(), holds, &hold.name, error);
+            self.store.telemetry.renewals_fail(failed.len(), holds, &hold.name, error);
         }
     }
 
@@ -324,12 +315,13 @@ impl Renewer {
             answer.as_ref().is_err_and(|error| !error.is_transient())
         };
         if renewals.len() > 1 {
-            let batch = contained(backend, async { Ok(self.backend.extend(renewals).await) }).await;
+            let batch =
+                contained(backend, async { Ok(self.store.backend.extend(renewals).await) }).await;
             if let Some(answers) = batch.ok().filter(|answers| !answers.iter().all(refused)) {
                 return answers;
             }
         }
-        let extend_one = |renewal| async move { self.backend.extend_one(renewal).await };
+        let extend_one = |renewal| async move { self.store.backend.extend_one(renewal).await };
         join_all(renewals.iter().map(|renewal| contained(backend, extend_one(renewal)))).await
     }
 

@@ -29,12 +29,13 @@ pub(crate) fn jittered(span: Duration) -> Duration {
 /// Asks the server until it answers or refuses, or `limit` is over.
 ///
 /// One try may take half of the limit, and `longest_try` at most, so that a second try has time after a connection
-/// swallowed the first. Requests may be repeated, since each is idempotent per owner.
+/// swallowed the first. Requests may be repeated, since each is idempotent per owner. `ask` receives true if an earlier
+/// try may have been carried out.
 pub(crate) async fn within<T, F>(
     limit: Duration,
     longest_try: Duration,
     backend: &'static str,
-    mut ask: impl FnMut() -> F,
+    mut ask: impl FnMut(bool) -> F,
 ) -> Result<T, BackendError>
 where
     F: Future<Output = Result<T, BackendError>>,
@@ -46,12 +47,11 @@ where
     loop {
         // C16: a repeat does no harm, since requests are idempotent per owner.
         let end_of_try = end.min(began + one_try);
-        let error = match (timeout_at(end_of_try, ask()).await, earlier) {
+        let is_unknown = earlier.as_ref().is_some_and(|error| error.outcome() == Outcome::Unknown);
+        let error = match (timeout_at(end_of_try, ask(is_unknown)).await, earlier) {
             (Ok(Err(error)), earlier) if error.is_transient() => error.told_after(earlier),
             // C15: an earlier try may have been carried out.
-            (Ok(Err(error)), Some(earlier)) if earlier.outcome() == Outcome::Unknown => {
-                return Err(error.of_unknown_outcome());
-            }
+            (Ok(Err(error)), _) if is_unknown => return Err(error.of_unknown_outcome()),
             (Ok(answer), _) => return answer,
             // C48: an error of an earlier try says more than a try that our own end cut short.
             (Err(_), Some(earlier)) if end_of_try == end => earlier.of_unknown_outcome(),
@@ -82,7 +82,8 @@ mod tests {
             (Outcome::NotApplied, Outcome::NotApplied, Outcome::NotApplied),
         ] {
             let mut outcomes = std::iter::once(first).chain(std::iter::repeat(others));
-            let ask = || std::future::ready(Err::<(), _>(error(outcomes.next().expect("endless"))));
+            let ask =
+                |_| std::future::ready(Err::<(), _>(error(outcomes.next().expect("endless"))));
             let failed = within(Duration::from_secs(1), LONGEST_TRY, "test", ask).await;
             assert_eq!(failed.expect_err("it fails").outcome(), told, "{first:?}, {others:?} …");
         }
@@ -93,7 +94,7 @@ mod tests {
         for first in [Outcome::Unknown, Outcome::NotApplied] {
             let mut answers =
                 [error(first), BackendError::refusal("test", "no rights")].into_iter();
-            let ask = || std::future::ready(Err::<(), _>(answers.next().expect("two tries")));
+            let ask = |_| std::future::ready(Err::<(), _>(answers.next().expect("two tries")));
             let refused = within(Duration::from_secs(1), LONGEST_TRY, "test", ask)
                 .await
                 .expect_err("it fails");
@@ -104,7 +105,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn c48_a_last_try_that_is_cut_short_hides_no_error() {
         let began = Instant::now();
-        let refused_and_then_silent = || async move {
+        let refused_and_then_silent = |_| async move {
             if began.elapsed() > Duration::from_secs(9) {
                 std::future::pending::<()>().await;
             }

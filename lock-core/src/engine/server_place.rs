@@ -12,10 +12,9 @@ use super::claim_state::ClaimEvent;
 use super::containment::contained;
 use super::local_queue::{LineAnswers, Outage};
 use super::owned_claim::OwnedClaim;
-use crate::backend::{
-    Attempt, DistributedLock, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle,
-};
-use crate::model::{BackendError, Claim, Clock, Contention, Kind, Moment};
+use super::store::Store;
+use crate::backend::{Attempt, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle};
+use crate::model::{BackendError, Claim, Contention, Kind, Moment};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
 ///
@@ -109,16 +108,11 @@ impl ServerPlace {
     }
 
     /// Sends a request unless one is in flight; returns the time of sending.
-    pub(super) fn ask(
-        &mut self,
-        backend: &Arc<dyn DistributedLock>,
-        clock: &dyn Clock,
-        waits: bool,
-    ) -> Instant {
+    pub(super) fn ask(&mut self, store: &Arc<Store>, waits: bool) -> Instant {
         if let Some(request) = &self.request {
             return request.sent;
         }
-        let (asked, sent, runtime) = (clock.now(), Instant::now(), current_runtime());
+        let (asked, sent, runtime) = (store.now(), Instant::now(), current_runtime());
         self.busy = None;
         if self.is_new() {
             self.not_granted_at = sent;
@@ -129,10 +123,10 @@ impl ServerPlace {
         self.owned.state().note(ClaimEvent::Asked);
         self.answers.iter().for_each(|answers| answers.asked(sent));
         let waiter = self.channel.as_ref().map(|(waiter, _)| waiter.clone());
-        let (backend, claim) = (backend.clone(), self.claim.clone());
+        let (store, claim) = (store.clone(), self.claim.clone());
         let answer = async move {
-            let name = backend.capabilities().backend;
-            contained(name, async { backend.acquire(&claim, waiter.as_ref()).await }).await
+            let asked = async { store.backend.acquire(&claim, waiter.as_ref()).await };
+            contained(store.name(), asked).await
         };
         let answer = Mutex::new(answer.boxed());
         self.request = Some(Request { claim: self.claim.clone(), asked, sent, runtime, answer });
@@ -215,15 +209,14 @@ mod tests {
     use super::super::options::ClientOptions;
     use super::super::shared::Shared;
     use super::*;
+    use crate::LockClient;
     use crate::memory::MemoryBackend;
     use crate::model::LockRequest;
-    use crate::{LockClient, SystemClock};
 
     /// L1: a request in flight may be granted for its own TTL.
     #[tokio::test]
     async fn l1_a_request_in_flight_gives_no_longer_hold() {
-        let backend: Arc<dyn DistributedLock> = Arc::new(MemoryBackend::new());
-        let shared = Shared::new(backend.clone(), ClientOptions::new());
+        let shared = Shared::new(Arc::new(MemoryBackend::new()), ClientOptions::new());
         let place = |seconds| {
             let ttl = Duration::from_secs(seconds);
             let claim = LockRequest::new("a").ttl(ttl).claim().expect("a claim");
@@ -232,7 +225,7 @@ mod tests {
         };
         let mut first = place(60);
         assert!(first.suits(&place(5)), "nothing was asked for");
-        first.ask(&backend, &SystemClock, true);
+        first.ask(&shared.store, true);
         assert!(!first.suits(&place(5)) && first.suits(&place(60)));
         first.give_up();
         assert!(!first.suits(&place(5)), "it may come late");
@@ -243,12 +236,11 @@ mod tests {
     async fn c28_a_message_ends_what_was_answered_before() {
         let store = MemoryBackend::new();
         let holder = LockClient::new(store.clone()).acquire("a").await.expect("a free lock");
-        let backend: Arc<dyn DistributedLock> = Arc::new(store);
-        let shared = Shared::new(backend.clone(), ClientOptions::new());
+        let shared = Shared::new(Arc::new(store), ClientOptions::new());
         let claim = LockRequest::new("a").ttl(Duration::from_secs(9)).claim().expect("a claim");
         let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
         let mut place = ServerPlace::new(claim, owned);
-        let sent = place.ask(&backend, &SystemClock, true);
+        let sent = place.ask(&shared.store, true);
         let answer = place.answer(sent + Duration::from_secs(9)).await.expect("an answer");
         assert!(matches!(answer.attempt, Ok(Attempt::Busy(_))) && place.last_busy().is_some());
         place.channel.as_ref().expect("it waits").0.try_again();

@@ -8,31 +8,23 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::containment::{contained, restarted};
+use super::containment::restarted;
 use super::held::Held;
 use super::held_labels::HeldLabels;
 use super::hold::Hold;
-use super::janitor::{Janitor, Remains};
+use super::janitor::Janitor;
 use super::joint_holds::JointHolds;
 use super::local_queue::LocalQueue;
 use super::options::ClientOptions;
 use super::owned_claim::OwnedClaim;
-use super::process::Process;
 use super::progress::OUTAGE_BORNE;
 use super::renewer::Renewer;
-use super::retry;
+use super::store::Store;
 use super::succession::{Passed, Succession};
-use super::telemetry::Telemetry;
 use super::tries::Tries;
 use super::wait::Waiting;
-use crate::backend::{
-    DistributedLock, DistributedLockExt, Extension, LockAdmin, RecordsRuns, Release, Reservation,
-    Reserved,
-};
-use crate::model::{
-    BackendError, Lease, LockError, LockName, LostReason, Outcome, OwnerId, Renewal, Ttl, Wait,
-};
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::backend::{DistributedLock, Extension};
+use crate::model::{Lease, LockError, LockName, LostReason, OwnerId, Ttl, Wait};
 use crate::sync::{Mutex, locked};
 
 /// Parts of a successful acquisition.
@@ -48,16 +40,13 @@ pub(crate) struct Acquired {
 /// State shared by the clones and guards of one client.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) backend: Arc<dyn DistributedLock>,
-    pub(crate) options: ClientOptions,
+    pub(crate) store: Arc<Store>,
     pub(crate) renewer: Arc<Renewer>,
     pub(crate) janitor: Arc<Janitor>,
     pub(crate) local_queue: LocalQueue<Passed>,
     pub(crate) tries: Tries,
     pub(crate) joint_holds: JointHolds,
     pub(crate) held_labels: Arc<HeldLabels>,
-    pub(crate) telemetry: Arc<Telemetry>,
-    pub(crate) process: Process,
     tasks: Mutex<Option<Tasks>>,
     pub(crate) closed: watch::Sender<bool>,
 }
@@ -70,43 +59,23 @@ struct Tasks {
 
 impl Shared {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
-        let telemetry = Arc::new(Telemetry::new(backend.capabilities().backend, &options));
-        let renewer = Renewer::new(backend.clone(), options.clock.clone(), telemetry.clone());
-        let renewer = Arc::new(renewer);
-        let longest_try = options.longest_try();
-        let janitor = Arc::new(Janitor::new(backend.clone(), telemetry.clone(), longest_try));
-        let (local_queue, joint_holds) = (LocalQueue::default(), JointHolds::default());
-        let (tasks, (closed, _)) = (Mutex::default(), watch::channel(false));
+        let store = Arc::new(Store::new(backend, options));
         Self {
-            backend,
-            options,
-            renewer,
-            janitor,
-            local_queue,
+            renewer: Arc::new(Renewer::new(store.clone())),
+            janitor: Arc::new(Janitor::new(store.clone())),
+            store,
+            local_queue: LocalQueue::default(),
             tries: Tries::default(),
-            joint_holds,
+            joint_holds: JointHolds::default(),
             held_labels: Arc::default(),
-            telemetry,
-            process: Process::current(),
-            tasks,
-            closed,
+            tasks: Mutex::default(),
+            closed: watch::channel(false).0,
         }
-    }
-
-    /// Refuses a call in a fork of the client's process, before it locks a mutex or sleeps: the thread that would unlock
-    /// the mutex, or drives the timer, may not exist there.
-    pub(crate) fn refuse_in_fork(
-        &self,
-        operation: &'static str,
-        name: Option<&LockName>,
-    ) -> Result<(), LockError> {
-        let refused = |source| LockError::backend(operation, name, source);
-        self.process.check(self.name()).map_err(refused)
     }
 
     /// Admits an acquisition, unless the client was shut down, the runtime of its tasks has ended, or this is a fork.
     pub(crate) fn admit(&self, name: &LockName) -> Result<(), LockError> {
-        self.refuse_in_fork("acquire", Some(name))?;
+        self.store.refuse_in_fork("acquire", Some(name))?;
         if self.is_closed() {
             return Err(LockError::Closed { name: name.clone() });
         }
@@ -124,7 +93,7 @@ impl Shared {
         if self.renewer.ran_lately() {
             return Ok(wait);
         }
-        let (began, limit) = (Instant::now(), self.options.request_timeout);
+        let (began, limit) = (Instant::now(), self.store.options.request_timeout);
         let grace = if wait.waits() { limit * OUTAGE_BORNE } else { limit / 2 };
         let span = wait.span().filter(|span| !span.is_zero());
         let within = span.map_or(grace, |span| span.min(grace));
@@ -140,13 +109,7 @@ impl Shared {
         }
     }
 
-    /// Returns true if there is a runtime for the tasks.
-    pub(crate) fn has_runtime(&self) -> bool {
-        self.options.runtime.is_some() || Handle::try_current().is_ok()
-    }
-
-    /// Starts the tasks, or starts them again if their runtime is gone. Returns false if the runtime for them is
-    /// gone.
+    /// Starts the tasks, or starts them again if their runtime is gone. Returns false if there is no runtime for them.
     pub(crate) fn ensure_tasks(&self) -> bool {
         let mut tasks = locked(&self.tasks);
         let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
@@ -157,8 +120,10 @@ impl Shared {
             old.renewer.abort();
             old.janitor.abort();
         }
-        let runtime = self.options.runtime.clone().unwrap_or_else(Handle::current);
-        let (name, renewer, janitor) = (self.name(), self.renewer.clone(), self.janitor.clone());
+        let runtime = self.store.options.runtime.clone().or_else(|| Handle::try_current().ok());
+        let Some(runtime) = runtime else { return false };
+        let (name, renewer, janitor) =
+            (self.store.name(), self.renewer.clone(), self.janitor.clone());
         let started = tasks.insert(Tasks {
             renewer: runtime.spawn(restarted(name, "renewer", move || renewer.clone().run())),
             janitor: runtime.spawn(restarted(name, "janitor", move || janitor.clone().run())),
@@ -166,21 +131,9 @@ impl Shared {
         running(started)
     }
 
-    /// Returns the backend's interface for operators.
-    pub(crate) fn admin(&self) -> Result<&dyn LockAdmin, BackendError> {
-        let without = || BackendError::refusal(self.name(), "the store cannot list its locks");
-        self.backend.admin().ok_or_else(without)
-    }
-
-    /// Returns the backend's interface for recorded runs.
-    pub(crate) fn run_records(&self) -> Result<&dyn RecordsRuns, BackendError> {
-        let without = || BackendError::refusal(self.name(), "the store records no runs");
-        self.backend.run_records().ok_or_else(without)
-    }
-
     /// Returns the loop that acquires claims with the options of this client.
     pub(crate) fn waiting(&self) -> Waiting<'_> {
-        self.waiting_within(self.options.request_timeout)
+        self.waiting_within(self.store.options.request_timeout)
     }
 
     /// Returns the same loop. An acquisition that does not wait, or has no answer, ends within `limit`.
@@ -188,58 +141,13 @@ impl Shared {
         Waiting::new(self, limit)
     }
 
-    /// Returns the backend's name, as errors show it.
-    pub(crate) fn name(&self) -> &'static str {
-        self.backend.capabilities().backend
-    }
-
-    /// Asks the backend within the request time-out, with retries.
-    pub(crate) async fn request<T, F>(
-        &self,
-        mut question: impl FnMut() -> F,
-    ) -> Result<T, BackendError>
-    where
-        F: Future<Output = Result<T, BackendError>>,
-    {
-        let name = self.name();
-        self.process.check(name)?;
-        let ask = || contained(name, question());
-        let options = &self.options;
-        retry::within(options.request_timeout, options.longest_try(), name, ask).await
-    }
-
-    /// Asks the backend once, for a question that must not be repeated.
-    pub(crate) async fn request_once<T>(
-        &self,
-        answer: impl Future<Output = Result<T, BackendError>>,
-    ) -> Result<T, BackendError> {
-        let (limit, name) = (self.options.request_timeout, self.name());
-        self.process.check(name)?;
-        // C17: no try takes longer than its limit.
-        let answer = timeout(limit, contained(name, answer)).await;
-        answer.unwrap_or_else(|_| Err(BackendError::no_answer(name, limit)))
-    }
-
-    /// Extends a lease on the server, within `limit`.
-    pub(super) async fn extend(
-        &self,
-        lease: &Lease,
-        ttl: Ttl,
-        limit: Duration,
-    ) -> Result<Extension, LockError> {
-        let (renewal, name) = (Renewal::new(lease, ttl), self.name());
-        let ask = || contained(name, self.backend.extend_one(&renewal));
-        let answer = retry::within(limit, self.options.longest_try(), name, ask).await;
-        answer.map_err(|source| LockError::backend("extend", Some(&lease.name), source))
-    }
-
     /// Extends a hold on behalf of its guard.
     pub(crate) async fn extend_hold(&self, hold: &Arc<Hold>, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
         self.ensure_tasks();
         hold.extending(ttl);
-        let (asked, limit) = (self.options.clock.now(), self.options.request_timeout);
-        match self.extend(&hold.lease(), ttl, limit).await? {
+        let (asked, limit) = (self.store.now(), self.store.options.request_timeout);
+        match self.store.extend(&hold.lease(), ttl, limit).await? {
             Extension::Extended(granted) => hold.extended(asked, ttl, granted),
             Extension::Lost => hold.end(LostReason::Evicted),
         }
@@ -247,81 +155,10 @@ impl Shared {
         hold.error_if_lost()
     }
 
-    /// Ends a hold on the server. If a reservation is asked for and made, it keeps the hold for other tasks of this
-    /// client.
-    ///
-    /// A try whose reply was lost may have released the hold, and then the next try finds none. While the lease has
-    /// not expired, that counts as our own release.
-    pub(crate) async fn release(
-        &self,
-        lease: &Lease,
-        reservation: Option<Reservation>,
-    ) -> Result<Reserved, LockError> {
-        let (unresolved, reservation) = (AtomicBool::new(false), Mutex::new(reservation));
-        let answer = self.request(async || {
-            // True until there is an answer, also if this try is given up.
-            let unresolved_before = unresolved.swap(true, Ordering::Relaxed);
-            // A hold in doubt is released: only the first try asks for a reservation.
-            let reservation = locked(&reservation).take();
-            let answer = self.ask_to_release(lease, reservation).await;
-            let unknown = matches!(&answer, Err(error) if error.outcome() == Outcome::Unknown);
-            unresolved.store(unresolved_before || unknown, Ordering::Relaxed);
-            match answer {
-                // C16: the try whose reply was lost has released it.
-                Ok(Reserved::Ended(Release::NotHeld))
-                    if unresolved_before && !self.has_expired(lease) =>
-                {
-                    Ok(Reserved::Ended(Release::Released))
-                }
-                answer => answer,
-            }
-        });
-        let failed = match answer.await {
-            Ok(ended) => return Ok(ended),
-            Err(source) => LockError::backend("release", Some(&lease.name), source),
-        };
-        match self.is_over_in_spite_of(&failed, lease).await {
-            true => {
-                self.telemetry.release_failed(lease, &failed);
-                Ok(Reserved::Ended(Release::Released))
-            }
-            false => Err(failed),
-        }
-    }
-
-    /// Returns true if a release that the server refused has still ended the hold, as without the right to wake
-    /// waiters. A repeat finds no hold then.
-    async fn is_over_in_spite_of(&self, failed: &LockError, lease: &Lease) -> bool {
-        let LockError::Backend { source, .. } = failed else { return false };
-        if source.is_transient() || source.outcome() != Outcome::Unknown {
-            return false;
-        }
-        let again = self.request_once(self.ask_to_release(lease, None)).await;
-        matches!(again, Ok(Reserved::Ended(Release::NotHeld))) && !self.has_expired(lease)
-    }
-
-    async fn ask_to_release(
-        &self,
-        lease: &Lease,
-        reservation: Option<Reservation>,
-    ) -> Result<Reserved, BackendError> {
-        match reservation.zip(self.backend.token_ranges()) {
-            Some((reservation, ranges)) => ranges.release_or_reserve(&reservation).await,
-            None => self.backend.release(&lease.name, lease.owner).await.map(Reserved::Ended),
-        }
-    }
-
-    pub(crate) fn has_expired(&self, lease: &Lease) -> bool {
-        self.options.clock.now().has_reached(lease.deadline)
-    }
-
     /// Starts to hold a fresh lease: it is renewed from now on.
     pub(crate) fn hold(&self, lease: Lease) -> Result<Held, LockError> {
         let name = lease.name.clone();
-        let (options, telemetry) = (&self.options, self.telemetry.clone());
-        let (clock, process) = (options.clock.clone(), self.process);
-        let hold = Hold::new(lease, clock, options.drift, telemetry, process);
-        let held = Held::new(hold, &self.renewer);
+        let held = Held::new(Hold::new(lease, self.store.client.clone()), &self.renewer);
         // The client may have been shut down while we asked.
         if self.is_closed() { Err(LockError::Closed { name }) } else { Ok(held) }
     }
@@ -341,7 +178,7 @@ impl Shared {
 
     /// Ends all holds of this client, and waits until the server has ended them.
     pub(crate) async fn shutdown(&self) {
-        if !self.process.is_this() {
+        if !self.store.process.is_this() {
             return;
         }
         self.closed.send_replace(true);
@@ -351,23 +188,21 @@ impl Shared {
             let _ = hold.lost_reason();
             hold.end(LostReason::Shutdown);
             let lease = hold.lease();
-            let remains = match hold.lost_reason() {
+            match hold.lost_reason() {
                 // C47: its guard is just giving it back or passing it on.
                 Some(LostReason::Released) => continue,
                 // C41: it expires on the server.
                 _ if hold.keeps_out() => continue,
                 // The guard of the hold may live on, and nobody else would refuse a late request.
-                _ if lease.unresolved => Remains::Claim,
-                Some(LostReason::Evicted) => continue,
-                _ => Remains::Hold,
-            };
-            let (owner, kept_for) = (lease.owner, lease.kept_for());
-            self.janitor.clear(remains, &lease.name, owner, kept_for);
+                Some(LostReason::Evicted) if !lease.unresolved => continue,
+                _ => {}
+            }
+            drop(OwnedClaim::of(&lease, self.janitor.clone()));
         }
         self.local_queue.give_back();
-        self.janitor.finish(self.options.request_timeout).await;
+        self.janitor.finish(self.store.options.request_timeout).await;
         // The backend's idle resources have no use any more. If this fails, they expire by themselves.
-        let _ = self.request(|| self.backend.close()).await;
+        let _ = self.store.request(|| self.store.backend.close()).await;
     }
 
     fn is_closed(&self) -> bool {
@@ -377,9 +212,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if !self.process.is_this() {
+        if !self.store.process.is_this() {
             // The connections of the backend are those of the first process.
-            return std::mem::forget(self.backend.clone());
+            return std::mem::forget(self.store.clone());
         }
         self.janitor.close();
         let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);

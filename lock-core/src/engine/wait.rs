@@ -100,7 +100,7 @@ impl<'a> Waiting<'a> {
         turn: &Option<Turn<Passed>>,
     ) -> LockError {
         let seen_in_line = turn.as_ref().and_then(|turn| turn.sight().contention());
-        progress.into_error(&place.claim, self.shared.name(), seen_in_line)
+        progress.into_error(&place.claim, self.shared.store.name(), seen_in_line)
     }
 
     /// Asks once, without a place in the server's queue. The place is new again if the server surely has nothing of it.
@@ -124,7 +124,7 @@ impl<'a> Waiting<'a> {
         place: &mut ServerPlace,
         progress: &mut Progress,
     ) -> Result<AttemptOutcome, BackendError> {
-        let sent = place.ask(&self.shared.backend, &*self.shared.options.clock, progress.waits());
+        let sent = place.ask(&self.shared.store, progress.waits());
         let this = progress.try_since(sent);
         place.answers.iter().for_each(|answers| answers.awaits_until(this.end));
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
@@ -133,7 +133,7 @@ impl<'a> Waiting<'a> {
                 debug!("no answer, asking again");
                 place.give_up();
             }
-            progress.silent(this, self.shared.name());
+            progress.silent(this, self.shared.store.name());
             return Ok(AttemptOutcome::Troubled);
         };
         let state = place.owned.state();
@@ -166,23 +166,25 @@ impl<'a> Waiting<'a> {
         match (progress.warning_due(claim.kind), seen.disagrees(claim.kind)) {
             // C33: the users of the lock disagree, unless a deploy changes the number.
             (Some(waited), Some(other)) => {
-                waits_for_other_number(self.shared.name(), claim, other, waited);
+                waits_for_other_number(self.shared.store.name(), claim, other, waited);
             }
             // C49: the holder is a key that nobody may ever delete.
-            (Some(waited), None) => waits_for_foreign_key(self.shared.name(), &claim.name, waited),
+            (Some(waited), None) => {
+                waits_for_foreign_key(self.shared.store.name(), &claim.name, waited)
+            }
             (None, _) => {}
         }
         // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()
             && self.shared.held_labels.has(claim)
         {
-            waits_for_own_hold(self.shared.name(), claim, waited);
+            waits_for_own_hold(self.shared.store.name(), claim, waited);
         }
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
     async fn next_event(&self, place: &mut ServerPlace, progress: &Progress) -> Option<Grant> {
-        let pause = progress.pause(self.shared.backend.capabilities().wakeup);
+        let pause = progress.pause(self.shared.store.backend.capabilities().wakeup);
         match timeout(pause, place.event()).await {
             Ok(WaiterEvent::Granted(grant)) => Some(grant),
             Ok(WaiterEvent::TryAgain) | Err(_) => None,
@@ -197,7 +199,7 @@ impl<'a> Waiting<'a> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
-        let ClientOptions { drift, clock, .. } = &self.shared.options;
+        let ClientOptions { drift, clock, .. } = &self.shared.store.options;
         let deadline = drift.deadline(asked, claim.ttl, grant.ttl);
         (!clock.now().has_reached(deadline)).then(|| Lease {
             name: claim.name.clone(),
@@ -229,7 +231,7 @@ impl<'a> Waiting<'a> {
     ) -> Option<Lease> {
         let (asked, seen) = progress.last_answer()?;
         let passed = grant.at?.0.checked_sub(seen.0)?;
-        let ClientOptions { drift, clock, .. } = &self.shared.options;
+        let ClientOptions { drift, clock, .. } = &self.shared.store.options;
         let granted_at = asked.after(drift.validity(passed));
         let received = clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };

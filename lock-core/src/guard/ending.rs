@@ -1,8 +1,8 @@
 //! Ends of a hold: the release, the pass to the next task, the detachment, the drop.
 
 use super::LockGuard;
-use crate::backend::{Release, Reservation, Reserved, TokenRange};
-use crate::engine::{Acquired, InFlight, OwnedClaim, Succession, is_worth_passing};
+use crate::backend::{Release, Reserved};
+use crate::engine::{Acquired, OwnedClaim, Succession, is_worth_passing};
 use crate::model::{Lease, LockError, LostReason};
 
 impl LockGuard {
@@ -38,18 +38,16 @@ impl LockGuard {
     pub async fn release(mut self) -> Result<(), LockError> {
         // A known loss needs no answer of the server: the drop cleans up.
         self.hold.error_if_lost()?;
-        let in_flight = self.shared.janitor.begin();
-        if !self.is_last() || self.pass_on() {
-            return Ok(());
-        }
-        let (shared, hold) = (self.shared.clone(), self.hold.clone());
-        let reservation = self.reservation();
-        match self.end(reservation, in_flight).await {
+        // A shutdown waits until this is dropped.
+        let _in_flight = self.shared.janitor.begin();
+        let Ok(own) = self.take_own() else { return Ok(()) };
+        let passes = self.may_pass(&own);
+        match self.end(own, passes).await {
             // Once the lease has expired, "not held" may be a normal end.
-            Ok(Release::NotHeld) if !shared.has_expired(&hold.lease()) => {
+            Ok(Release::NotHeld) if !self.shared.store.has_expired(&self.hold.lease()) => {
                 // A shutdown may have been first.
-                let told = hold.lost_reason().filter(|reason| *reason == LostReason::Shutdown);
-                Err(hold.lost_error(told.unwrap_or(LostReason::Evicted)))
+                let told = self.hold.lost_reason().filter(|reason| *reason == LostReason::Shutdown);
+                Err(self.hold.lost_error(told.unwrap_or(LostReason::Evicted)))
             }
             // A failed release is no error of the work. `tracing` reports it.
             Ok(Release::Released | Release::NotHeld) | Err(_) => Ok(()),
@@ -69,98 +67,71 @@ impl LockGuard {
     /// # Cancel safety
     /// If the future is dropped, the janitor releases the lock.
     pub async fn release_confirmed(mut self) -> Result<Release, LockError> {
-        self.shared.refuse_in_fork("release", Some(self.name()))?;
-        self.error_unless_last()?;
-        let in_flight = self.shared.janitor.begin();
-        self.end(None, in_flight).await
+        self.shared.store.refuse_in_fork("release", Some(self.name()))?;
+        let _in_flight = self.shared.janitor.begin();
+        let own = self.take_own()?;
+        self.end(own, false).await
     }
 
-    /// Ends the hold on the server, or passes it on under tokens that the server reserves.
+    /// Ends the hold on the server. If it `passes`, it may go on to the next task of this client instead, under a token
+    /// that is reserved for it.
+    async fn end(&self, own: Acquired, passes: bool) -> Result<Release, LockError> {
+        let (mut claim, next) = match self.stop_holding(own, passes) {
+            Ok(left) => left,
+            Err(ended) => return Ok(ended),
+        };
+        let lease = self.hold.lease();
+        let awaited = next.as_ref().filter(|next| passes && next.is_awaited());
+        let reservation = awaited.and_then(|next| next.reservation(&lease));
+        let yields = reservation.as_ref().is_some_and(|asked| asked.yields);
+        match (claim.release(&lease, reservation).await?, next) {
+            (Reserved::Ended(release), _) => return Ok(release),
+            (Reserved::Tokens(tokens), Some(next)) => {
+                // If no task takes the hold, the drop of its claim releases it.
+                drop(next.reserved(tokens, yields).pass(lease, claim));
+                self.shared.passed_on();
+            }
+            (Reserved::Tokens(_), None) => {}
+        }
+        Ok(Release::Released)
+    }
+
+    /// Ends the hold on this side (C11). If it `passes`, it goes on to the next task of this client, if there is one, and a
+    /// token for it. Returns what is left to give back, and the rest of the line.
     ///
-    /// A shutdown waits until `_in_flight` is dropped. `guard` is dropped before it, so the janitor has counted the
-    /// remains of the guard by then.
-    async fn end(
-        self,
-        reservation: Option<Reservation>,
-        _in_flight: InFlight,
-    ) -> Result<Release, LockError> {
-        let mut guard = self;
-        let keeps_out = guard.hold.keeps_out();
-        if !guard.stop_holding() {
-            return Ok(if keeps_out { Release::Released } else { Release::NotHeld });
+    /// Nothing is left if the hold has passed on, or stays on the server: it belongs to the later guard of a lease that
+    /// was attached again after a loss, or it is left to expire, so that it keeps others out.
+    fn stop_holding(
+        &self,
+        own: Acquired,
+        passes: bool,
+    ) -> Result<(OwnedClaim, Option<Succession>), Release> {
+        // The runtime that ran the janitor may have ended.
+        self.shared.ensure_tasks();
+        let (lease, keeps_out) = (self.hold.lease(), self.hold.keeps_out());
+        let Acquired { hold, mut claim, succession } = own;
+        drop(hold);
+        claim.keep_for(lease.kept_for());
+        // C41: no request ends the hold before its span is over.
+        if !self.hold.is_own() || keeps_out {
+            claim.hand_on();
+            return Err(if keeps_out { Release::Released } else { Release::NotHeld });
         }
-        let (yielded, is_plain) = match &reservation {
-            Some(asked) => (asked.yields, false),
-            None => (false, true),
-        };
-        match guard.shared.release(&guard.hold.lease(), reservation).await {
-            Ok(Reserved::Tokens(tokens)) => {
-                guard.pass_under(tokens, yielded);
-                Ok(Release::Released)
+        match succession {
+            Some(next) if passes && next.has_next() => {
+                let left = next.pass(lease, claim);
+                self.shared.passed_on();
+                left.map_or_else(|claim| Ok((claim, None)), |()| Err(Release::Released))
             }
-            Ok(Reserved::Ended(release)) => {
-                guard.shared.telemetry.given_back(guard.name(), release);
-                if let Some(mut claim) = guard.claim.take() {
-                    claim.ended();
-                }
-                Ok(release)
-            }
-            Err(error) => {
-                guard.release_failed(&error, is_plain);
-                Err(error)
-            }
+            next => Ok((claim, next)),
         }
-    }
-
-    /// Reports a failed release. The janitor repeats it, unless the server permanently refused the request that the
-    /// janitor would send.
-    fn release_failed(&mut self, error: &LockError, is_plain: bool) {
-        let telemetry = &self.shared.telemetry;
-        let is_refused = matches!(error, LockError::Backend { source, .. } if source.is_refused());
-        match self.claim.as_mut().filter(|claim| is_plain && is_refused && claim.is_held()) {
-            Some(claim) => {
-                claim.ended();
-                telemetry.not_given_back(&self.hold.lease().name, error);
-            }
-            None => telemetry.release_failed(&self.hold.lease(), error),
-        }
-    }
-
-    /// Passes the hold on to the next task of this client, if there is one, and a token for it.
-    fn pass_on(&mut self) -> bool {
-        if !self.succession.as_ref().is_some_and(Succession::has_next) || !self.may_pass() {
-            return false;
-        }
-        if !self.stop_holding() {
-            return true;
-        }
-        let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) else {
-            return false;
-        };
-        self.claim = succession.pass(self.hold.lease(), claim).err();
-        self.shared.passed_on();
-        self.claim.is_none()
-    }
-
-    /// Passes the hold on under tokens that were just reserved. If no task takes it, it is released.
-    fn pass_under(&mut self, tokens: TokenRange, yielded: bool) {
-        if let (Some(succession), Some(claim)) = (self.succession.take(), self.claim.take()) {
-            self.claim = succession.reserved(tokens, yielded).pass(self.hold.lease(), claim).err();
-            self.shared.passed_on();
-        }
-    }
-
-    /// Returns the tokens to reserve, if a reservation replaces the plain release.
-    fn reservation(&self) -> Option<Reservation> {
-        let next = self.succession.as_ref().filter(|next| next.is_awaited() && self.may_pass())?;
-        next.reservation(&self.hold.lease())
     }
 
     /// Returns true if the hold can pass to another task: its state is certain, and enough time is left.
-    fn may_pass(&self) -> bool {
-        let options = &self.shared.options;
-        self.claim.as_ref().is_some_and(OwnedClaim::is_held)
-            && is_worth_passing(&self.hold.lease(), options.drift, options.clock.now())
+    fn may_pass(&self, own: &Acquired) -> bool {
+        let store = &self.shared.store;
+        own.claim.is_held()
+            && is_worth_passing(&self.hold.lease(), store.options.drift, store.now())
     }
 
     /// Takes the lease out of the guard. From then on it is neither renewed nor released.
@@ -173,79 +144,46 @@ impl LockGuard {
     /// - [`LockError::AlreadyAttached`] if another guard shares the hold ([`Reentrance`](crate::Reentrance)), which goes on.
     pub fn detach(mut self) -> Result<Lease, LockError> {
         self.hold.error_if_lost()?;
-        self.error_unless_last()?;
-        self.held = None;
+        let Acquired { hold, claim, .. } = self.take_own()?;
+        drop(hold);
         self.hold.supersede();
         let mut lease = self.hold.lease();
         lease.bound = self.hold.bound().map(Box::new);
-        lease.unresolved = self.claim.take().is_some_and(OwnedClaim::hand_on);
+        lease.unresolved = claim.hand_on();
         Ok(lease)
     }
 
-    /// Returns true if this guard alone ends the hold: no other guard shares it, and the hold has not ended.
-    fn is_last(&mut self) -> bool {
+    /// Takes the hold, which this guard alone ends, unless another guard shares it, or it has ended.
+    fn take_own(&mut self) -> Result<Acquired, LockError> {
+        let joint_holds = &self.shared.joint_holds;
         // C43: the last guard of a hold gives it back.
-        if let Some((by, joint)) = self.joint.take()
-            && let Some(last) = self.shared.joint_holds.last(&by, joint)
-        {
-            let Acquired { hold, claim, succession } = last;
-            (self.held, self.claim, self.succession) = (Some(hold), Some(claim), succession);
-        }
-        self.claim.is_some()
-    }
-
-    fn error_unless_last(&mut self) -> Result<(), LockError> {
-        match self.is_last() {
-            true => Ok(()),
-            false => Err(LockError::AlreadyAttached { name: self.name().clone() }),
-        }
-    }
-
-    /// Ends the hold on this side. Returns false if the hold on the server stays: it belongs to the later guard of a
-    /// lease that was attached again after a loss, or it is left to expire, so that it keeps others out.
-    fn stop_holding(&mut self) -> bool {
-        self.held = None;
-        // C41: no request ends the hold before its span is over.
-        let is_given_back = self.hold.is_own() && !self.hold.keeps_out();
-        if !is_given_back && let Some(claim) = self.claim.take() {
-            claim.hand_on();
-        }
-        is_given_back
+        let last = self.joint.take().and_then(|(by, joint)| joint_holds.last(&by, joint));
+        let shared = || LockError::AlreadyAttached { name: self.hold.name.clone() };
+        last.or_else(|| self.own.take()).ok_or_else(shared)
     }
 }
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if self.claim.is_none() && self.joint.is_none() {
+        if self.own.is_none() && self.joint.is_none() {
             return;
         }
-        if !self.shared.process.is_this() {
+        if !self.shared.store.process.is_this() {
             // The hold is that of the first process.
-            let (held, claim) = (self.held.take(), self.claim.take());
-            let (joint, next) = (self.joint.take(), self.succession.take());
-            return std::mem::forget((held, claim, joint, next, self.shared.clone()));
+            return std::mem::forget((self.own.take(), self.joint.take(), self.shared.clone()));
         }
         // A shutdown waits for it. It is dropped after the claim, which is counted by itself from then on.
         let _in_flight = self.shared.janitor.begin();
-        if !self.is_last() {
-            return;
-        }
+        let Ok(own) = self.take_own() else { return };
         let lost_before = self.hold.lost_reason();
-        if lost_before.is_none() && self.pass_on() {
-            return;
-        }
-        self.stop_holding();
-        let Some(mut claim) = self.claim.take() else { return };
-        // C20: the janitor gives back; the drop itself sends nothing, inside or outside a runtime.
-        if self.shared.has_runtime() {
-            // The runtime that ran the tasks may have ended.
-            self.shared.ensure_tasks();
-        }
-        claim.keep_for(self.hold.lease().kept_for());
+        let passes = lost_before.is_none() && self.may_pass(&own);
+        let Ok((mut claim, next)) = self.stop_holding(own, passes) else { return };
         // After an eviction the server has nothing of ours. After a shutdown the hold was already given back.
         if matches!(lost_before, Some(LostReason::Evicted | LostReason::Shutdown)) {
             claim.ended();
         }
+        // C20: the janitor gives back; the drop itself sends nothing, inside or outside a runtime.
+        drop((claim, next));
     }
 }
 

@@ -188,11 +188,6 @@ impl BackendError {
         self.source.as_deref()
     }
 
-    /// Returns true if the request certainly was not carried out, and will not be.
-    pub(crate) fn is_refused(&self) -> bool {
-        !self.transient && self.outcome == Outcome::NotApplied
-    }
-
     /// Returns true if the same request may succeed when it is sent again.
     pub fn is_transient(&self) -> bool {
         self.transient

@@ -243,8 +243,8 @@ impl Checked {
         Record::check_remember(remember)?;
         let name = claim.name;
         let occurrence = occurrence.map(Occurrence::new).transpose()?;
-        let backend = client.shared.name();
-        let records = client.shared.backend.run_records().is_some();
+        let backend = client.store().name();
+        let records = client.store().run_records().is_ok();
         if !records && (at_least.is_some() || occurrence.is_some()) {
             let what = "keep others out after a run, or record it";
             return Err(LockError::Unsupported { name, backend, what });
@@ -255,9 +255,9 @@ impl Checked {
     /// Returns the token of the recorded run, if this run has an occurrence.
     async fn done(&self) -> Result<Option<FencingToken>, LockError> {
         let Some(occurrence) = &self.occurrence else { return Ok(None) };
-        let shared = &self.client.shared;
-        let answer = shared
-            .request(async || shared.run_records()?.recorded(&self.name, occurrence).await)
+        let store = self.client.store();
+        let answer = store
+            .request(async || store.run_records()?.recorded(&self.name, occurrence).await)
             .await;
         answer
             .map_err(|source| LockError::backend("look for a record of", Some(&self.name), source))

@@ -179,7 +179,8 @@ impl LockClient {
         let request = MultiRequest { each: self.complete(request.each), ..request };
         // One wait in all for the locks.
         let (started, total) = (Instant::now(), request.each.wait_policy());
-        let (left, patience) = (|| total.rest_since(started), self.shared.options.patience(total));
+        let (left, patience) =
+            (|| total.rest_since(started), self.shared.store.options.patience(total));
         let begin = |claim| Acquisition::new(self.shared.clone(), claim);
         let mut rest: VecDeque<_> =
             request.in_order()?.into_iter().map(begin).collect::<Result<_, _>>()?;

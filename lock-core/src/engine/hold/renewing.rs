@@ -28,13 +28,13 @@ impl Hold {
     /// Notes the answer to a renewal.
     pub(crate) fn renewed(&self, asked: Moment, ttl: Ttl, granted: Duration) {
         let mut state = self.state();
-        let late = self.clock.now().since(state.due_at);
+        let late = self.client.now().since(state.due_at);
         state.renewing = false;
         let answered = self.confirmed(&mut state, asked, ttl, granted);
         let token = state.lease.token;
         drop(state);
         drop(answered);
-        self.telemetry.renewed(&self.name, token, late);
+        self.client.telemetry.renewed(&self.name, token, late);
     }
 
     /// Notes that the server keeps the hold for `granted` from after `asked`, in answer to a request for `ttl`. A
@@ -48,10 +48,10 @@ impl Hold {
         granted: Duration,
     ) -> Option<Unanswered> {
         // C10: lost is final, whatever a later answer says.
-        if self.reason.get().is_some() || self.clock.now().has_reached(state.lease.deadline) {
+        if self.reason.get().is_some() || self.client.now().has_reached(state.lease.deadline) {
             return None;
         }
-        let deadline = self.drift.deadline(asked, ttl, granted);
+        let deadline = self.client.options.drift.deadline(asked, ttl, granted);
         let deadline = match state.lease.keeps_out_until {
             // A renewal for the whole span may have been in flight when the run began.
             Some(_) => self.bounded(deadline),
@@ -68,20 +68,20 @@ impl Hold {
     /// Notes a renewal without an answer.
     pub(crate) fn renewal_failed(&self, error: &BackendError) {
         let mut state = self.state();
-        state.repeat_soon(self.clock.now());
+        state.repeat_soon(self.client.now());
         state.renewal_error = Some(error.clone());
         // A hold that is over is no part of an outage.
         if state.unanswered.is_none() && self.reason.get().is_none() {
-            state.unanswered = Some(Unanswered::new(self.telemetry.clone()));
+            state.unanswered = Some(Unanswered::new(self.client.telemetry.clone()));
         }
         let token = state.lease.token;
         drop(state);
-        self.telemetry.renewal_failed(&self.name, token, error);
+        self.client.telemetry.renewal_failed(&self.name, token, error);
     }
 
     /// Notes that the renewal in flight was given up with its task.
     pub(crate) fn renewal_given_up(&self) {
-        self.state().repeat_soon(self.clock.now());
+        self.state().repeat_soon(self.client.now());
     }
 
     /// Returns the renewer's duty for this hold at `now`.
@@ -113,7 +113,7 @@ impl Hold {
     pub(crate) fn begin_renewal(&self) -> Renewal {
         let mut state = self.state();
         state.renewing = true;
-        let (ttl, now) = (state.lease.asked, self.clock.now());
+        let (ttl, now) = (state.lease.asked, self.client.now());
         // C13: no TTL makes the hold outlast its bound.
         let ttl = self.bound.get().map_or(ttl, |bound| bound.limit(ttl, now).unwrap_or(Ttl::MIN));
         Renewal::new(&state.lease, ttl)

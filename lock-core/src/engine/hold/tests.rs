@@ -1,7 +1,7 @@
 use super::renewing::SHORT_GRANT_RENEWED_AFTER;
 use super::*;
 use crate::engine::options::ClientOptions;
-use crate::model::{FakeClock, FencingToken, LockRequest, Slots, SystemClock};
+use crate::model::{Clock, FakeClock, FencingToken, LockRequest, Slots, SystemClock};
 
 const TTL: Duration = Duration::from_secs(30);
 
@@ -26,8 +26,8 @@ fn hold_by(clock: Arc<dyn Clock>, granted: Duration) -> Hold {
         keeps_out_until: None,
         bound: None,
     };
-    let telemetry = Telemetry::new("test", &ClientOptions::new());
-    Hold::new(lease, clock, Drift::default(), Arc::new(telemetry), Process::current())
+    let client = ClientParts::new("test", ClientOptions::new().clock(clock));
+    Hold::new(lease, Arc::new(client))
 }
 
 #[test]
