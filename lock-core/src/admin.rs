@@ -297,7 +297,7 @@ impl Admin {
     /// ```
     pub async fn runs(&self, name: impl AsRef<str>) -> Result<Vec<RecordedRun>, LockError> {
         let name = LockName::new(name)?;
-        let list = async { self.client.store().run_records()?.runs(&name).await };
+        let list = async { self.client.store().run_records()?.runs(&name, None).await };
         let mut runs = self.once("list the runs of", Some(&name), list).await?;
         runs.sort_unstable_by_key(|run| run.token);
         Ok(runs)

@@ -14,9 +14,9 @@ use crate::backend::{
     Release, Reserved, ReservesTokens, WaiterHandle,
 };
 use crate::model::{
-    BackendError, Capabilities, Claim, Clock, Contention, FencingToken, Finding, Holder, Kinds,
-    LockName, LockState, Moment, Occurrence, Order, OwnerId, Record, RecordedRun, Renewal,
-    Renewals, Reservation, ServerTime, SystemClock, TokenDurability, Wakeup, Whom,
+    BackendError, Capabilities, Claim, Clock, Contention, Finding, Holder, Kinds, LockName,
+    LockState, Moment, Occurrence, Order, OwnerId, Record, RecordedRun, Renewal, Renewals,
+    Reservation, ServerTime, SystemClock, TokenDurability, Wakeup, Whom,
 };
 use crate::sync::{Mutex, MutexGuard, locked};
 
@@ -187,19 +187,16 @@ impl RecordsRuns for MemoryBackend {
         Ok(store.record(record, at))
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
         let (store, at) = self.now();
-        let recorded = store.records.get(&(name.clone(), occurrence.clone()));
-        Ok(recorded.filter(|record| at.now < record.expires).map(|record| record.token))
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let (store, at) = self.now();
-        let records = store.records.iter().filter(|((lock, _), _)| lock == name);
+        let records = store
+            .records
+            .iter()
+            .filter(|((lock, occurrence), _)| lock == name && of.is_none_or(|of| of == occurrence));
         let kept = records.filter(|(_, record)| at.now < record.expires);
         let run = |((_, occurrence), record): (&(_, Occurrence), &Recorded)| {
             RecordedRun::new(occurrence.clone(), record.token)

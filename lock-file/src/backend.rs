@@ -10,8 +10,8 @@ use lock_core::backend::{
     Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Kinds, LockAdmin,
-    LockError, LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Kinds, LockAdmin, LockError,
+    LockName, LockRequest, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
     TokenDurability, Wakeup, Whom,
 };
 use parking_lot::Mutex;
@@ -289,19 +289,13 @@ impl RecordsRuns for FileBackend {
         blocking(move |caller| directory.record(&record, caller)).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let (directory, name, occurrence) =
-            (self.directory.clone(), name.clone(), occurrence.clone());
-        blocking(move |_| directory.recorded(&name, &occurrence)).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let (directory, name) = (self.directory.clone(), name.clone());
-        blocking(move |_| directory.runs(&name)).await
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let (directory, name, of) = (self.directory.clone(), name.clone(), of.cloned());
+        blocking(move |_| directory.runs(&name, of.as_ref())).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

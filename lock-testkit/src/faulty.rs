@@ -24,7 +24,6 @@ pub enum Operation {
     Extend,
     Release,
     Record,
-    Recorded,
     Runs,
     Forget,
     Withdraw,

@@ -11,8 +11,8 @@ use lock_core::backend::{
     WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Kinds, Lease, LockAdmin, LockError,
-    LockName, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, DistributedLock, Kinds, Lease, LockAdmin, LockError, LockName,
+    Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
 };
 use tokio::time::sleep;
 
@@ -142,16 +142,12 @@ impl RecordsRuns for ZooKeeperBackend {
         self.store.record(record).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        self.store.recorded(name, occurrence).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.store.runs(name).await
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        self.store.runs(name, of).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

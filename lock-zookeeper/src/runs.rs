@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use futures_util::future::{join_all, try_join_all};
 use lock_core::backend::{Record, Recording};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
+use lock_core::{BackendError, LockName, Occurrence, RecordedRun};
 use zookeeper_client::{CreateMode, Error, MultiWriteError};
 
 use crate::names::Run;
@@ -81,21 +81,17 @@ impl Store {
         write.commit().await.map(drop)
     }
 
-    pub(crate) async fn recorded(
+    pub(crate) async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let runs = self.runs_of(name).await?.into_iter();
-        Ok(runs.filter(|run| run.occurrence == *occurrence).map(|run| run.token).max())
-    }
-
-    pub(crate) async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
         let mut last = HashMap::new();
         for Run { occurrence, token, .. } in self.runs_of(name).await? {
             let known = last.entry(occurrence).or_insert(token);
             *known = token.max(*known);
         }
+        last.retain(|occurrence, _| of.is_none_or(|of| of == occurrence));
         Ok(last.into_iter().map(|(of, token)| RecordedRun::new(of, token)).collect())
     }
 

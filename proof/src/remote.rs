@@ -8,8 +8,8 @@ use lock_core::backend::{
     WaiterHandle, async_trait,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
-    LockName, LockState, Occurrence, OwnerId, RecordedRun, Ttl, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockName, LockState,
+    Occurrence, OwnerId, RecordedRun, Ttl, Whom,
 };
 use tokio::time::timeout;
 
@@ -161,18 +161,14 @@ impl RecordsRuns for Remote {
         self.ask(what, move |server| server.record(&record)).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let (name, occurrence) = (name.clone(), occurrence.clone());
-        let what = format!("look for {occurrence}");
-        self.ask(what, move |server| server.recorded(&name, &occurrence)).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.server.memory.runs(name).await
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let (name, of) = (name.clone(), of.cloned());
+        let what = format!("look for {of:?}");
+        self.ask(what, move |server| server.runs(&name, of.as_ref())).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

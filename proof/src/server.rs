@@ -8,8 +8,8 @@ use lock_core::backend::{
     Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Clock, DistributedLock, FencingToken, Holder, LockAdmin, LockName, LockState,
-    MemoryBackend, Occurrence, OwnerId, Ttl, Whom,
+    BackendError, Clock, DistributedLock, Holder, LockAdmin, LockName, LockState, MemoryBackend,
+    Occurrence, OwnerId, RecordedRun, Ttl, Whom,
 };
 
 use crate::flaw::Flaw;
@@ -123,13 +123,15 @@ impl Server {
         at_once(self.memory.record(record))
     }
 
-    pub(crate) fn recorded(
+    pub(crate) fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let recorded = at_once(self.memory.recorded(name, occurrence))?;
-        Ok(recorded.filter(|_| !self.world.has(Flaw::RecordForgotten)))
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        match self.world.has(Flaw::RecordForgotten) {
+            true => Ok(Vec::new()),
+            false => at_once(self.memory.runs(name, of)),
+        }
     }
 
     pub(crate) fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {

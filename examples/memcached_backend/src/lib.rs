@@ -13,9 +13,9 @@ use lock_core::backend::{
     WaiterHandle, async_trait,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, LockAdmin,
-    LockError, LockName, LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals,
-    TokenDurability, Ttl, Wakeup, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, LockAdmin, LockError, LockName,
+    LockState, Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Ttl, Wakeup,
+    Whom,
 };
 
 use crate::server::{BACKEND, Server};
@@ -114,16 +114,12 @@ impl RecordsRuns for MemcachedBackend {
         self.server.change(&record.name, |register, at| register.record(record, at)).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        self.server.read(name).await.map(|seen| seen.register.recorded(occurrence, seen.at))
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.server.read(name).await.map(|seen| seen.register.runs(seen.at))
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        self.server.read(name).await.map(|seen| seen.register.runs(of, seen.at))
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

@@ -45,27 +45,34 @@ pub trait RecordsRuns: Send + Sync {
     /// again does no harm.
     async fn record(&self, record: &Record) -> Result<Recording, BackendError>;
 
-    /// Returns the token of the recorded run of `occurrence` (C42); `None` if none is recorded.
+    /// Returns the recorded runs of a lock, in any order: all of them, or that of one occurrence. To return all is for
+    /// people, and may scan the whole store.
     ///
     /// # Errors
     /// [`BackendError`] if the server did not answer the question.
     ///
     /// # Cancel safety
     /// Dropping the future has no effect.
+    async fn runs(
+        &self,
+        name: &LockName,
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError>;
+
+    /// Returns the token of the recorded run of `occurrence` (C42): [`runs`](Self::runs) of it. `None` if none is recorded.
+    ///
+    /// # Errors
+    /// As [`runs`](Self::runs).
+    ///
+    /// # Cancel safety
+    /// As [`runs`](Self::runs).
     async fn recorded(
         &self,
         name: &LockName,
         occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError>;
-
-    /// Returns the recorded runs of a lock, in any order. It is for people, and may scan the whole store.
-    ///
-    /// # Errors
-    /// [`BackendError`] if the server did not answer the question.
-    ///
-    /// # Cancel safety
-    /// Dropping the future has no effect.
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError>;
+    ) -> Result<Option<FencingToken>, BackendError> {
+        Ok(self.runs(name, Some(occurrence)).await?.first().map(|run| run.token))
+    }
 
     /// Removes the record of a run, so that its occurrence runs again. Returns false if none was recorded.
     ///

@@ -10,9 +10,8 @@ use super::distributed_lock::{DistributedLock, LossWatch};
 use super::extensions::{KeepsFences, RecordsRuns, ReservesTokens};
 use super::waiter::WaiterHandle;
 use crate::model::{
-    BackendError, Capabilities, Claim, FencingToken, Finding, Holder, InvalidInput, Lease,
-    LockName, LockState, Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Reservation,
-    Whom,
+    BackendError, Capabilities, Claim, Finding, Holder, InvalidInput, Lease, LockName, LockState,
+    Occurrence, Outcome, OwnerId, Record, RecordedRun, Renewal, Reservation, Whom,
 };
 
 /// The locks of another backend whose names begin with a prefix (C49). Several services, or stages of one service,
@@ -162,17 +161,12 @@ impl<B: DistributedLock> RecordsRuns for Prefixed<B> {
         self.able(self.backend.run_records())?.record(&record).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let records = self.able(self.backend.run_records())?;
-        records.recorded(&self.stored(name)?, occurrence).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        self.able(self.backend.run_records())?.runs(&self.stored(name)?).await
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        self.able(self.backend.run_records())?.runs(&self.stored(name)?, of).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Result<bool, BackendError> {

@@ -201,21 +201,16 @@ impl Register {
         Recording::Recorded
     }
 
-    /// Returns the token of the recorded run of `occurrence`; `None` if none is recorded.
-    pub fn recorded(&self, occurrence: &Occurrence, at: ClockReading) -> Option<FencingToken> {
-        let run = self.runs.iter().find(|run| run.occurrence == *occurrence);
-        run.filter(|run| run.until > at.now).map(|run| run.token)
-    }
-
-    /// Returns the recorded runs.
-    pub fn runs(&self, at: ClockReading) -> Vec<RecordedRun> {
+    /// Returns the recorded runs: all of them, or that of one occurrence.
+    pub fn runs(&self, of: Option<&Occurrence>, at: ClockReading) -> Vec<RecordedRun> {
         let kept = self.runs.iter().filter(|run| run.until > at.now);
-        kept.map(|run| RecordedRun::new(run.occurrence.clone(), run.token)).collect()
+        let asked = kept.filter(|run| of.is_none_or(|of| *of == run.occurrence));
+        asked.map(|run| RecordedRun::new(run.occurrence.clone(), run.token)).collect()
     }
 
     /// Removes the record of a run; returns false if there is none.
     pub fn forget(&mut self, occurrence: &Occurrence, at: ClockReading) -> bool {
-        let was_recorded = self.recorded(occurrence, at).is_some();
+        let was_recorded = !self.runs(Some(occurrence), at).is_empty();
         self.runs.retain(|run| run.occurrence != *occurrence);
         was_recorded
     }

@@ -1,5 +1,6 @@
 //! Compares random histories of one lock with the specification.
 
+use crate::FencingToken;
 use crate::backend::DistributedLockExt;
 use futures_util::FutureExt;
 use proptest::bool::weighted;

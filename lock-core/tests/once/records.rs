@@ -29,7 +29,7 @@ async fn c42_a_run_that_lost_its_lock_is_not_recorded() {
 async fn c42_a_run_that_was_recorded_in_between_is_done() {
     let (client, faulty, other) = faulty_client();
     // The first look is answered late, with the state before the other client's run.
-    faulty.once(Operation::Recorded, Fault::Late(SECOND));
+    faulty.once(Operation::Runs, Fault::Late(SECOND));
     let late = client.once("job").at_least(SPAN).occurrence("x").run(async |_| panic!("twice"));
     let first = async {
         sleep(SECOND / 2).await;

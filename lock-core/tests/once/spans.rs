@@ -300,6 +300,6 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
         let text = refused[bad].as_ref().expect_err("refused").to_string();
         assert!(text.contains(said) && text.contains(limits), "{text}");
     }
-    let calls = [Operation::Acquire, Operation::Recorded].map(|sent| faulty.calls(sent));
+    let calls = [Operation::Acquire, Operation::Runs].map(|sent| faulty.calls(sent));
     assert_eq!(calls, [0, 0]);
 }

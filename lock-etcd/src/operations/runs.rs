@@ -47,28 +47,26 @@ impl RecordsRuns for EtcdBackend {
         Ok(Recording::Recorded)
     }
 
-    async fn recorded(
+    /// Returns the runs of a lock. A record that is not understood is not ours, and is skipped in a list.
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let run = self.root.run(name, occurrence);
-        let found = self.server.get(&*run, None).await?;
-        let Some(record) = found.kvs().first() else { return Ok(None) };
-        let remedy = "the run may then run again";
-        token_in(record)
-            .map(Some)
-            .ok_or_else(|| not_understood(&run, "the record of a run", remedy))
-    }
-
-    /// Returns the runs of a lock. A record that is not understood is not ours, and is skipped.
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let options = GetOptions::new().with_prefix();
-        let found = self.server.get(self.root.runs(name), options).await?;
-        let run = |record: &KeyValue| {
-            Some(RecordedRun::new(self.root.occurrence(name, record.key())?, token_in(record)?))
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let (key, options) = match of {
+            Some(of) => (self.root.run(name, of), None),
+            None => (self.root.runs(name), Some(GetOptions::new().with_prefix())),
         };
-        Ok(found.kvs().iter().filter_map(run).collect())
+        let found = self.server.get(&*key, options).await?;
+        let unreadable =
+            || not_understood(&key, "the record of a run", "the run may then run again");
+        let run = |record: &KeyValue| {
+            let occurrence = self.root.occurrence(name, record.key());
+            let run =
+                occurrence.zip(token_in(record)).map(|(of, token)| RecordedRun::new(of, token));
+            run.map(Ok).or_else(|| of.map(|_| Err(unreadable())))
+        };
+        found.kvs().iter().filter_map(run).collect()
     }
 
     /// Removes the record of a run by the end of its lease, in one step: an answer that is lost leaves no lease behind.

@@ -1,7 +1,7 @@
 //! Runs once: records beside the locks.
 
 use lock_core::backend::{Record, Recording};
-use lock_core::{BackendError, FencingToken, LockName, Occurrence, RecordedRun};
+use lock_core::{BackendError, LockName, Occurrence, RecordedRun};
 
 use super::Directory;
 use crate::blocking::Caller;
@@ -33,16 +33,15 @@ impl Directory {
         Ok(Recording::Recorded)
     }
 
-    pub(crate) fn recorded(
+    pub(crate) fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        Runs::of(&self.path, name).find(occurrence, &self.machine.now())
-    }
-
-    pub(crate) fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        Runs::of(&self.path, name).all(&self.machine.now())
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let (runs, now) = (Runs::of(&self.path, name), self.machine.now());
+        let Some(of) = of else { return runs.all(&now) };
+        let run = runs.find(of, &now)?.map(|token| RecordedRun::new(of.clone(), token));
+        Ok(run.into_iter().collect())
     }
 
     /// The lock's file is locked meanwhile, so that nobody records the run again in between.

@@ -13,8 +13,8 @@ use lock_core::backend::{
     Reserved, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Kind, Kinds, LockAdmin, LockName,
-    Occurrence, Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
+    BackendError, Capabilities, DistributedLock, Kind, Kinds, LockAdmin, LockName, Occurrence,
+    Order, OwnerId, RecordedRun, Renewals, TokenDurability, Wakeup,
 };
 use redis::cmd;
 
@@ -175,24 +175,24 @@ impl RecordsRuns for RedisBackend {
         reply::recording(self.server.run(&RECORD, &keys, args).await?)
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
         let keys = Keys::new(name);
-        let mut get = cmd("GET");
-        get.arg(keys.run(occurrence));
-        reply::recorded(self.server.send(&keys.lock(), get).await?)
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let keys = Keys::new(name);
-        let mut index = cmd("ZRANGE");
-        index.arg(keys.companion(RUNS)).arg(0).arg(-1);
-        let occurrences = reply::occurrences(self.server.send(&keys.lock(), index).await?)?;
+        let occurrences = match of {
+            Some(of) => vec![of.clone()],
+            None => {
+                let mut index = cmd("ZRANGE");
+                index.arg(keys.companion(RUNS)).arg(0).arg(-1);
+                reply::occurrences(self.server.send(&keys.lock(), index).await?)?
+            }
+        };
         let run = async |occurrence: Occurrence| {
-            let token = self.recorded(name, &occurrence).await?;
+            let mut get = cmd("GET");
+            get.arg(keys.run(&occurrence));
+            let token = reply::recorded(self.server.send(&keys.lock(), get).await?)?;
             // A run whose record has expired meanwhile is skipped.
             Ok(token.map(|token| RecordedRun::new(occurrence, token)))
         };

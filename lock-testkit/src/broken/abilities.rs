@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use lock_core::backend::{
     Record, Recording, RecordsRuns, Reservation, Reserved, ReservesTokens, TokenRange,
 };
-use lock_core::{DistributedLock, FencingToken, LockName, Occurrence, RecordedRun};
+use lock_core::{DistributedLock, LockName, Occurrence, RecordedRun};
 
 use super::backend::{Answer, Broken};
 use super::flaw::Flaw;
@@ -53,24 +53,15 @@ impl RecordsRuns for Broken {
         self.sound.record(&record).await
     }
 
-    async fn recorded(
-        &self,
-        name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Answer<Option<FencingToken>> {
+    async fn runs(&self, name: &LockName, of: Option<&Occurrence>) -> Answer<Vec<RecordedRun>> {
         self.begin();
-        match self.flaw {
-            Flaw::RecordsAfterLoss => {
-                let key = (name.clone(), occurrence.clone());
-                Ok(self.seen().records.get(&key).copied())
+        match (self.flaw, of) {
+            (Flaw::RecordsAfterLoss, Some(of)) => {
+                let token = self.seen().records.get(&(name.clone(), of.clone())).copied();
+                Ok(token.map(|token| RecordedRun::new(of.clone(), token)).into_iter().collect())
             }
-            _ => self.sound.recorded(name, &self.compared(occurrence)).await,
+            _ => self.sound.runs(name, of.map(|of| self.compared(of)).as_ref()).await,
         }
-    }
-
-    async fn runs(&self, name: &LockName) -> Answer<Vec<RecordedRun>> {
-        self.begin();
-        self.sound.runs(name).await
     }
 
     async fn forget(&self, name: &LockName, occurrence: &Occurrence) -> Answer<bool> {

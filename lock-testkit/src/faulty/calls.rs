@@ -10,8 +10,8 @@ use lock_core::backend::{
     Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
-    BackendError, Capabilities, DistributedLock, FencingToken, Finding, Holder, Lease, LockAdmin,
-    LockName, LockState, Occurrence, Outcome, OwnerId, RecordedRun, Whom,
+    BackendError, Capabilities, DistributedLock, Finding, Holder, Lease, LockAdmin, LockName,
+    LockState, Occurrence, Outcome, OwnerId, RecordedRun, Whom,
 };
 
 use super::{Faulty, Operation, failure, forbidden, stuck};
@@ -120,17 +120,12 @@ impl RecordsRuns for Faulty {
         self.call_about(&record.name, Operation::Record, answer).await
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let answer = able(self.backend.run_records())?.recorded(name, occurrence);
-        self.call_about(name, Operation::Recorded, answer).await
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let answer = able(self.backend.run_records())?.runs(name);
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let answer = able(self.backend.run_records())?.runs(name, of);
         self.call_about(name, Operation::Runs, answer).await
     }
 

@@ -107,8 +107,8 @@ fn c42_a_run_is_recorded_by_its_holder_alone_and_for_its_time() {
     let record = Record::new(&lease, day.clone(), minute).expect("a good span");
     assert_eq!(lock.record(&record, at(100)), Recording::Recorded);
     assert_eq!(lock.remembers_until(), Some(Duration::from_secs(162)));
-    assert_eq!(lock.recorded(&day, at(160)), Some(token));
-    assert_eq!(lock.recorded(&day, at(162)), None);
+    assert_eq!(lock.runs(Some(&day), at(160)).pop().map(|run| run.token), Some(token));
+    assert_eq!(lock.runs(Some(&day), at(162)), []);
     assert_eq!(lock.release(one.owner, at(101)), Release::Released);
     assert_eq!(lock.record(&record, at(101)), Recording::Lost);
     let next = granted(lock.acquire("test", &one, at(102)));
@@ -171,7 +171,8 @@ fn fuzz_values() {
             assert_eq!(serde_json::to_value(&lock).expect("a value"), value);
             assert!(!format!("{lock:?} {:?}", lock.state(at(u64::from(*now)))).contains(OWNER));
             let (claim, at) = (claim(10), at(u64::from(*now)));
-            let _ = (lock.acquire("test", &claim, at), lock.runs(at), lock.evict(&Whom::All, at));
+            let _ =
+                (lock.acquire("test", &claim, at), lock.runs(None, at), lock.evict(&Whom::All, at));
             lock.withdraw(claim.owner, at);
         },
     );

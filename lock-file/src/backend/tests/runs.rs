@@ -38,14 +38,14 @@ async fn c42_records_that_cannot_be_listed_are_an_error() {
     let (home, lock) = home();
     let held = claim("a");
     let token = granted(&lock, &held).await.token;
-    assert_eq!(lock.runs(&held.name).await.expect("no folder yet"), []);
+    assert_eq!(lock.runs(&held.name, None).await.expect("no folder yet"), []);
     let day = Duration::from_secs(24 * 60 * 60);
     let run = recorded_for(day, "a", held.owner, token, "monday");
     assert_eq!(lock.record(&run).await.expect("an answer"), Recording::Recorded);
     let folder = files(&home)[0].parent().expect("a folder").to_owned();
     fs::remove_dir_all(&folder).expect("removed");
     fs::write(&folder, "no folder").expect("written");
-    let refused = lock.runs(&held.name).await.expect_err("it is no folder");
+    let refused = lock.runs(&held.name, None).await.expect_err("it is no folder");
     assert!(refused.to_string().contains(&*folder.to_string_lossy()), "{refused}");
 }
 
@@ -100,6 +100,6 @@ async fn c42_a_record_that_was_never_put_in_place_is_not_listed() {
     lock.record(&record).await.expect("an answer");
     let file = files(&home).pop().expect("a record");
     fs::rename(&file, file.with_file_name(".leasehold-0123456789abcdef.tmp")).expect("renamed");
-    let runs = lock.runs(&held.name).await.expect("an answer");
+    let runs = lock.runs(&held.name, None).await.expect("an answer");
     assert!(runs.is_empty(), "{runs:?}");
 }

@@ -3,8 +3,8 @@
 use async_trait::async_trait;
 use lock_core::backend::{Record, Recording, RecordsRuns, Reservation, Reserved, ReservesTokens};
 use lock_core::{
-    BackendError, DistributedLock, FencingToken, Finding, Holder, LockAdmin, LockName, LockState,
-    Occurrence, RecordedRun, Whom,
+    BackendError, DistributedLock, Finding, Holder, LockAdmin, LockName, LockState, Occurrence,
+    RecordedRun, Whom,
 };
 
 use super::PostgresBackend;
@@ -34,18 +34,13 @@ impl RecordsRuns for PostgresBackend {
         answers::recording(&self.server.row(&call, answers::RECORD).await?)
     }
 
-    async fn recorded(
+    async fn runs(
         &self,
         name: &LockName,
-        occurrence: &Occurrence,
-    ) -> Result<Option<FencingToken>, BackendError> {
-        let call = self.server.call("runs").text(name.as_str()).text(occurrence.as_str());
-        let rows = self.server.rows(&call).await?;
-        Ok(rows.first().map(answers::run).transpose()?.map(|run| run.token))
-    }
-
-    async fn runs(&self, name: &LockName) -> Result<Vec<RecordedRun>, BackendError> {
-        let call = self.server.call("runs").text(name.as_str()).optional_text(None);
+        of: Option<&Occurrence>,
+    ) -> Result<Vec<RecordedRun>, BackendError> {
+        let call =
+            self.server.call("runs").text(name.as_str()).optional_text(of.map(Occurrence::as_str));
         self.server.rows(&call).await?.iter().map(answers::run).collect()
     }
 
