@@ -1,6 +1,14 @@
-//! The shared state of a guard, the renewer and the lost signals.
+//! Holds: from the grant of a lock to its end. A [`Held`] is renewed until its drop.
 
+mod held;
+mod held_labels;
+mod lost_signal;
+mod recording;
+mod registry;
+mod renewer;
 mod renewing;
+mod schedule;
+mod work;
 
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -9,12 +17,15 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-pub(crate) use self::renewing::Duty;
-use super::held_labels::HeldLabel;
-use super::lost_signal::LostSignal;
-use super::outage::Unanswered;
-use super::parts::ClientParts;
-use super::telemetry::is_loss;
+pub(crate) use self::held::Held;
+use self::held_labels::HeldLabel;
+pub(crate) use self::held_labels::HeldLabels;
+pub use self::lost_signal::LostSignal;
+pub(crate) use self::renewer::Renewer;
+use self::renewing::Duty;
+pub(crate) use self::renewing::least_passed;
+pub(crate) use self::work::while_held;
+use crate::engine::client::{ClientParts, Unanswered, is_loss};
 use crate::model::{
     BackendError, Bound, FencingToken, Lease, LockError, LockName, LostReason, Moment, OwnerId, Ttl,
 };

@@ -1,56 +1,23 @@
-//! Policy, written once for all backends.
+//! Policy, written once for all backends, in four rooms. No room names a type of one above it.
 //!
 //! ```text
-//!   Acquisition ── in line ─────── wait ── retry      from a request to a hold
-//!                └ tries ┘                           where it does not wait
-//!   Renewer ────── Hold                              while it is held
-//!   JointHolds                                       shared by several guards
-//!   Succession                                       from one task of a client to the next
-//!   Janitor                                          what is given back
-//!   Shared                                           owns all of it for the clones of a client
+//!   acquire      from a request to a hold, and from one task of a client to the next
+//!     │    └──────────┐
+//!   hold          give_back       a hold is renewed until its end; what is left is given back
+//!     └──────┬────────┘
+//!   client       the store, and how it is asked
 //! ```
 
-mod acquisition;
-mod attaching;
-mod claim_state;
-mod containment;
-mod held;
-mod held_labels;
+mod acquire;
+mod client;
+mod give_back;
 mod hold;
-mod in_line;
-mod janitor;
-mod joint_holds;
-mod local_queue;
-mod lost_signal;
-#[cfg(feature = "metrics")]
-mod meter;
-mod options;
-mod outage;
-mod owned_claim;
-mod parts;
-mod process;
-mod progress;
-mod recording;
-mod registry;
-mod renewer;
-mod retry;
-mod schedule;
-mod server_place;
-mod shared;
-mod store;
-mod succession;
-mod telemetry;
-mod tries;
-mod wait;
-mod work;
 
-pub(crate) use self::acquisition::Acquisition;
-pub(crate) use self::hold::Hold;
-pub(crate) use self::joint_holds::JointHolder;
-pub use self::lost_signal::LostSignal;
-pub use self::options::ClientOptions;
-pub(crate) use self::owned_claim::OwnedClaim;
-pub(crate) use self::shared::{Acquired, Shared};
-pub(crate) use self::store::Store;
-pub(crate) use self::succession::{Succession, is_worth_passing};
-pub(crate) use self::work::while_held;
+pub(crate) use self::acquire::{
+    Acquired, Acquisition, JointHolder, Shared, Succession, is_worth_passing,
+};
+pub use self::client::ClientOptions;
+pub(crate) use self::client::Store;
+pub(crate) use self::give_back::OwnedClaim;
+pub use self::hold::LostSignal;
+pub(crate) use self::hold::{Hold, while_held};

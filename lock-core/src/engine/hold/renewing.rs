@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::super::outage::Unanswered;
-use super::super::succession::least_passed;
 use super::{Hold, State};
-use crate::model::{BackendError, Drift, Moment, Renewal, Ttl, random};
+use crate::engine::client::Unanswered;
+use crate::model::{BackendError, Drift, Lease, Moment, Renewal, Ttl, random};
 
 /// Delay before the renewal of a grant for less than was asked.
 pub(super) const SHORT_GRANT_RENEWED_AFTER: Duration = Duration::from_millis(100);
@@ -160,6 +159,13 @@ impl State {
             (self.due_at, self.renew_at, self.batchable_at) = (due_at, due_at, due_at);
         }
     }
+}
+
+/// Returns the least time that a hold has when its renewal is due, two thirds of the server's grant. A passed hold
+/// bears an outage as long as each other hold does.
+pub(crate) fn least_passed(lease: &Lease, drift: Drift) -> Duration {
+    let ttl = lease.granted.min(lease.asked.as_duration());
+    drift.validity(ttl).saturating_sub(ttl / 3)
 }
 
 /// The renewer's duty for a hold.

@@ -1,6 +1,6 @@
 use super::renewing::SHORT_GRANT_RENEWED_AFTER;
 use super::*;
-use crate::engine::options::ClientOptions;
+use crate::ClientOptions;
 use crate::model::{Clock, FakeClock, FencingToken, LockRequest, Slots, SystemClock};
 
 const TTL: Duration = Duration::from_secs(30);

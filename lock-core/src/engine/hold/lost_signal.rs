@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::hold::Hold;
+use super::Hold;
 use crate::model::LostReason;
 
 /// A signal that a hold is over. It is sticky, cheap to clone, and may be awaited before and after.

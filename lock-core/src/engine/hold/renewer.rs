@@ -10,11 +10,10 @@ use tokio::sync::{Notify, watch};
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
-use super::containment::{attempted, contained};
-use super::hold::{Duty, Hold};
 use super::registry::Registry;
-use super::store::Store;
+use super::{Duty, Hold};
 use crate::backend::{DistributedLockExt, Extension, LossWatch};
+use crate::engine::client::{Store, attempted, contained};
 use crate::model::{
     BackendError, Lease, LockError, LostReason, Moment, OwnerId, Renewal, Renewals,
 };
@@ -325,7 +324,7 @@ impl Renewer {
         join_all(renewals.iter().map(|renewal| contained(backend, extend_one(renewal)))).await
     }
 
-    pub(super) fn registry(&self) -> MutexGuard<'_, Registry> {
+    pub(in crate::engine) fn registry(&self) -> MutexGuard<'_, Registry> {
         locked(&self.registry)
     }
 }

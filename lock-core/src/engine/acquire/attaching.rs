@@ -2,9 +2,9 @@
 
 use tokio::time::Instant;
 
-use super::owned_claim::OwnedClaim;
 use super::shared::{Acquired, Shared};
 use crate::backend::Extension;
+use crate::engine::give_back::OwnedClaim;
 use crate::model::{Lease, LockError, LostReason, Ttl, Wait};
 
 impl Shared {

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::hold::Hold;
+use super::Hold;
 use super::renewer::Renewer;
 use crate::model::LostReason;
 
@@ -17,7 +17,7 @@ pub(crate) struct Held {
 
 impl Held {
     /// Renews a hold from now on.
-    pub(super) fn new(hold: Hold, renewer: &Arc<Renewer>) -> Self {
+    pub(crate) fn new(hold: Hold, renewer: &Arc<Renewer>) -> Self {
         let hold = Arc::new(hold);
         renewer.register(hold.clone());
         Self { hold, renewer: renewer.clone() }

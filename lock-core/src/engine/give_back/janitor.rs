@@ -10,8 +10,8 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::claim_state::ClaimState;
-use super::store::Store;
 use crate::backend::Release;
+use crate::engine::client::Store;
 use crate::model::{BackendError, LockName, OwnerId};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Mutex, MutexGuard, locked};

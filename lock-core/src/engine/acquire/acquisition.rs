@@ -6,14 +6,14 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
-use super::held::Held;
-use super::janitor::InFlight;
 use super::progress::Progress;
 use super::server_place::{Busy, ServerPlace};
 use super::shared::{Acquired, Shared};
 use super::succession::Succession;
 use super::tries::TryTurn;
 use super::wait::AttemptOutcome;
+use crate::engine::give_back::InFlight;
+use crate::engine::hold::Held;
 use crate::model::{
     BackendError, BoxError, Capabilities, Claim, Contention, Kind, Lease, LockError, LockName,
     LockRequest, Outcome, Wait,
@@ -52,7 +52,7 @@ impl Acquisition {
         }
         let _in_flight = shared.janitor.begin();
         let by_server = claim.kind != Kind::Exclusive;
-        let place = new_place(&shared, claim);
+        let place = ServerPlace::new(claim, &shared.janitor);
         Ok(Self { shared, place, by_server, _in_flight })
     }
 
@@ -82,8 +82,7 @@ impl Acquisition {
     /// so that its next request finds its own grant (C16).
     pub(crate) async fn ask_once(mut self, wait: Wait) -> Result<AskedOnce, LockError> {
         let sent = Instant::now();
-        let asking = self.shared.waiting();
-        let asked = asking.ask_once(&mut self.place);
+        let asked = self.shared.ask_once(&mut self.place);
         let outcome = match wait.span() {
             Some(span) => timeout(span, asked).await.unwrap_or(Ok(AttemptOutcome::Troubled)),
             None => asked.await,
@@ -154,8 +153,8 @@ impl Acquisition {
             }
         };
         // C17: the wait for the turn is included.
-        let waiting = shared.waiting_within(limit.saturating_sub(began.elapsed()));
-        let asked = waiting.acquire(place, wait, request.listener(), &mut None).await;
+        let left = limit.saturating_sub(began.elapsed());
+        let asked = shared.acquire(place, left, wait, request.listener(), &mut None).await;
         asking.answered(asked.as_ref().map(|lease| Contention {
             ttl_left: Some(lease.granted),
             holder: Some(place.claim.label.clone()),
@@ -186,8 +185,7 @@ impl Acquisition {
     ) -> Result<Lease, LockError> {
         let spent = if wait.waits() { Duration::ZERO } else { began.elapsed() };
         let limit = self.shared.store.options.request_timeout.saturating_sub(spent);
-        let waiting = self.shared.waiting_within(limit);
-        waiting.acquire(&mut self.place, wait, request.listener(), &mut None).await
+        self.shared.acquire(&mut self.place, limit, wait, request.listener(), &mut None).await
     }
 }
 
@@ -203,9 +201,4 @@ fn unanswered(
     let failed = failed.map_or_else(silent, BoxError::from);
     let error = BackendError::transient(backend, Outcome::NotApplied, context, failed);
     LockError::backend("acquire", Some(name), error)
-}
-
-pub(super) fn new_place(shared: &Shared, claim: Claim) -> ServerPlace {
-    let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
-    ServerPlace::new(claim, owned)
 }

@@ -281,7 +281,7 @@ impl Drop for AcquisitionReport {
 }
 
 /// Returns true if a hold was taken from its holder.
-pub(super) fn is_loss(reason: LostReason) -> bool {
+pub(crate) fn is_loss(reason: LostReason) -> bool {
     match reason {
         LostReason::Expired | LostReason::MaxHold | LostReason::Evicted => true,
         LostReason::Released | LostReason::Shutdown | LostReason::Forked => false,

@@ -15,8 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 pub(crate) use self::answers::{LineAnswers, LineSight, Outage};
 use self::line::{Holder, Line, Role};
-use super::hold::Hold;
 use crate::backend::FALLBACK_POLL;
+use crate::engine::hold::Hold;
 use crate::model::LockName;
 use crate::sync::{Mutex, locked};
 

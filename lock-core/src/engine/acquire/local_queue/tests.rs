@@ -3,9 +3,9 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::time::{advance, sleep};
 
-use super::super::hold::tests::hold_for;
 use super::*;
 use crate::backend::WAITER_LIVENESS;
+use crate::engine::hold::tests::hold_for;
 
 fn name() -> LockName {
     LockName::new("a").expect("a name")

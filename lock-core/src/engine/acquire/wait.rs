@@ -5,44 +5,37 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use tracing::debug;
 
-use super::claim_state::{ClaimEvent, ClaimState};
 use super::local_queue::Turn;
-use super::options::ClientOptions;
 use super::progress::{Progress, Try};
 use super::server_place::{Answer, Busy, ServerPlace};
 use super::shared::Shared;
 use super::succession::Passed;
-use super::telemetry::{waits_for_foreign_key, waits_for_other_number, waits_for_own_hold};
 use crate::backend::{Attempt, Grant, WaiterEvent};
+use crate::engine::client::{
+    ClientOptions, waits_for_foreign_key, waits_for_other_number, waits_for_own_hold,
+};
+use crate::engine::give_back::{ClaimEvent, ClaimState};
 use crate::model::{
     BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Ttl, Wait,
 };
 
-/// Acquires the claims of one client.
-pub(crate) struct Waiting<'a> {
-    shared: &'a Shared,
-    /// Bounds an acquisition that does not wait, and one without an answer.
-    request_timeout: Duration,
-}
-
-impl<'a> Waiting<'a> {
-    pub(crate) fn new(shared: &'a Shared, request_timeout: Duration) -> Self {
-        Self { shared, request_timeout }
-    }
-
+impl Shared {
     /// Tries, and waits as the request says, until the claim is granted. At each await, the place has the claim's
     /// state on the server, so that this future can be dropped there.
     ///
+    /// An acquisition that does not wait, or has no answer, ends within `limit`.
+    ///
     /// The head of a line brings its turn. A head whose grant comes too late leaves the line, and goes on beside it. So
     /// the trouble of a head stops nobody behind it.
-    pub(crate) async fn acquire(
+    pub(super) async fn acquire(
         &self,
         place: &mut ServerPlace,
+        limit: Duration,
         wait: Wait,
         listener: &Listener<Contention>,
         turn: &mut Option<Turn<Passed>>,
     ) -> Result<Lease, LockError> {
-        let progress = Progress::new(wait, self.request_timeout).with_place(!place.is_new());
+        let progress = Progress::new(wait, limit).with_place(!place.is_new());
         let outage = turn.as_ref().and_then(|turn| turn.sight().outage());
         let mut progress = progress.in_outage(outage);
         if progress.outage().is_some() && progress.is_over_after_pause() {
@@ -100,7 +93,7 @@ impl<'a> Waiting<'a> {
         turn: &Option<Turn<Passed>>,
     ) -> LockError {
         let seen_in_line = turn.as_ref().and_then(|turn| turn.sight().contention());
-        progress.into_error(&place.claim, self.shared.store.name(), seen_in_line)
+        progress.into_error(&place.claim, self.store.name(), seen_in_line)
     }
 
     /// Asks once, without a place in the server's queue. The place is new again if the server surely has nothing of it.
@@ -108,7 +101,7 @@ impl<'a> Waiting<'a> {
         &self,
         place: &mut ServerPlace,
     ) -> Result<AttemptOutcome, LockError> {
-        let mut progress = Progress::new(Wait::Never, self.request_timeout);
+        let mut progress = Progress::new(Wait::Never, self.store.options.request_timeout);
         let outcome = self.attempt(place, &mut progress).await;
         let outcome = outcome.map_err(|error| progress.refused(&place.claim.name, error))?;
         let failed = progress.outage().map(|(_, error)| error);
@@ -124,7 +117,7 @@ impl<'a> Waiting<'a> {
         place: &mut ServerPlace,
         progress: &mut Progress,
     ) -> Result<AttemptOutcome, BackendError> {
-        let sent = place.ask(&self.shared.store, progress.waits());
+        let sent = place.ask(&self.store, progress.waits());
         let this = progress.try_since(sent);
         place.answers.iter().for_each(|answers| answers.awaits_until(this.end));
         let Some(Answer { attempt, asked, is_outdated }) = place.answer(this.end).await else {
@@ -133,7 +126,7 @@ impl<'a> Waiting<'a> {
                 debug!("no answer, asking again");
                 place.give_up();
             }
-            progress.silent(this, self.shared.store.name());
+            progress.silent(this, self.store.name());
             return Ok(AttemptOutcome::Troubled);
         };
         let state = place.owned.state();
@@ -166,25 +159,23 @@ impl<'a> Waiting<'a> {
         match (progress.warning_due(claim.kind), seen.disagrees(claim.kind)) {
             // C33: the users of the lock disagree, unless a deploy changes the number.
             (Some(waited), Some(other)) => {
-                waits_for_other_number(self.shared.store.name(), claim, other, waited);
+                waits_for_other_number(self.store.name(), claim, other, waited);
             }
             // C49: the holder is a key that nobody may ever delete.
-            (Some(waited), None) => {
-                waits_for_foreign_key(self.shared.store.name(), &claim.name, waited)
-            }
+            (Some(waited), None) => waits_for_foreign_key(self.store.name(), &claim.name, waited),
             (None, _) => {}
         }
         // C43: a task may wait for itself.
         if let Some(waited) = progress.become_long()
-            && self.shared.held_labels.has(claim)
+            && self.held_labels.has(claim)
         {
-            waits_for_own_hold(self.shared.store.name(), claim, waited);
+            waits_for_own_hold(self.store.name(), claim, waited);
         }
     }
 
     /// Sleeps until the next look at the server is due, or a message comes; returns a pushed grant.
     async fn next_event(&self, place: &mut ServerPlace, progress: &Progress) -> Option<Grant> {
-        let pause = progress.pause(self.shared.store.backend.capabilities().wakeup);
+        let pause = progress.pause(self.store.backend.capabilities().wakeup);
         match timeout(pause, place.event()).await {
             Ok(WaiterEvent::Granted(grant)) => Some(grant),
             Ok(WaiterEvent::TryAgain) | Err(_) => None,
@@ -199,7 +190,7 @@ impl<'a> Waiting<'a> {
         asked: Moment,
         state: ClaimState,
     ) -> Option<Lease> {
-        let ClientOptions { drift, clock, .. } = &self.shared.store.options;
+        let ClientOptions { drift, clock, .. } = &self.store.options;
         let deadline = drift.deadline(asked, claim.ttl, grant.ttl);
         (!clock.now().has_reached(deadline)).then(|| Lease {
             name: claim.name.clone(),
@@ -231,7 +222,7 @@ impl<'a> Waiting<'a> {
     ) -> Option<Lease> {
         let (asked, seen) = progress.last_answer()?;
         let passed = grant.at?.0.checked_sub(seen.0)?;
-        let ClientOptions { drift, clock, .. } = &self.shared.store.options;
+        let ClientOptions { drift, clock, .. } = &self.store.options;
         let granted_at = asked.after(drift.validity(passed));
         let received = clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };
@@ -294,7 +285,7 @@ mod tests {
             let looks = threads.spawn(|| {
                 let _runtime = runtime.enter();
                 let seen = Contention::unknown();
-                shared.waiting().warn_if_due(&claim, &seen, &mut progress);
+                shared.warn_if_due(&claim, &seen, &mut progress);
             });
             let bound = std::time::Instant::now() + Duration::from_secs(10);
             while !looks.is_finished() && std::time::Instant::now() < bound {

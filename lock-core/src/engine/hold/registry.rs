@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use super::hold::Hold;
+use super::Hold;
 use super::schedule::Schedule;
 use crate::backend::LossWatch;
 use crate::model::{Lease, LockError, LostReason, Moment, OwnerId};
 
 /// The holds of one client.
 #[derive(Default)]
-pub(super) struct Registry {
+pub(in crate::engine) struct Registry {
     pub(super) holds: Schedule,
     /// Watches of the backend that the renewer has not taken yet.
     pub(super) watches: Vec<(Arc<Hold>, LossWatch)>,

@@ -8,9 +8,9 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::super::hold::Hold;
 use super::answers::LineAnswers;
 use super::opening::Opening;
+use crate::engine::hold::Hold;
 use crate::sync::{Mutex, MutexGuard, locked};
 
 #[derive(Debug)]

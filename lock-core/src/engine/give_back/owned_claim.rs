@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::claim_state::ClaimEvent;
 use super::claim_state::ClaimState::{self, Held, HeldUnresolved};
 use super::janitor::Janitor;
-use super::store::Store;
 use crate::backend::{Release, Reservation, Reserved};
-use crate::model::{BackendError, Lease, LockError, LockName, Outcome, OwnerId};
+use crate::engine::client::Store;
+use crate::model::{BackendError, Claim, Lease, LockError, LockName, Outcome, OwnerId};
 
 /// A claim, and its state on the server. Dropped at any point, it makes the janitor take back whatever the server may
 /// have (C19, C20).
@@ -26,13 +26,10 @@ pub(crate) struct OwnedClaim {
 }
 
 impl OwnedClaim {
-    pub(crate) fn new(
-        janitor: Arc<Janitor>,
-        name: LockName,
-        owner: OwnerId,
-        kept_for: Duration,
-    ) -> Self {
-        Self { janitor, name, owner, kept_for, state: ClaimState::Absent }
+    /// Returns a claim of which nothing was sent.
+    pub(crate) fn new(claim: &Claim, janitor: Arc<Janitor>) -> Self {
+        let (name, kept_for) = (claim.name.clone(), claim.ttl.as_duration());
+        Self { janitor, name, owner: claim.owner, kept_for, state: ClaimState::Absent }
     }
 
     /// Returns the claim of a lease that is held.

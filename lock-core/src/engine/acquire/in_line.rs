@@ -2,8 +2,9 @@
 
 use tokio::time::{Instant, timeout};
 
-use super::acquisition::{Acquisition, Granted, new_place};
+use super::acquisition::{Acquisition, Granted};
 use super::local_queue::{LinePlace, LineSight, Move, Turn};
+use super::server_place::ServerPlace;
 use super::succession::{Passed, PassedHold, Succession};
 use super::wait::AttemptOutcome;
 use crate::model::{Claim, Lease, LockError, LockRequest, Wait};
@@ -97,8 +98,7 @@ impl Acquisition {
         wait: Wait,
     ) -> Result<Option<Lease>, LockError> {
         self.place.answers = Some(asks.answers());
-        let asking = self.shared.waiting();
-        let asked = asking.ask_once(&mut self.place);
+        let asked = self.shared.ask_once(&mut self.place);
         let asked = match wait.span() {
             Some(span) => timeout(span, asked).await.ok(),
             None => Some(asked.await),
@@ -148,8 +148,8 @@ impl Acquisition {
         self.place.answers = Some(turn.answers());
         let mut head = Head { acquisition: self, turn: Some(turn) };
         let Acquisition { shared, place, .. } = &mut *head.acquisition;
-        let waiting = shared.waiting();
-        let asked = waiting.acquire(place, wait, request.listener(), &mut head.turn).await;
+        let limit = shared.store.options.request_timeout;
+        let asked = shared.acquire(place, limit, wait, request.listener(), &mut head.turn).await;
         match asked {
             Ok(lease) => Ok((lease, head.turn.take())),
             // The server would refuse the next head too.
@@ -181,7 +181,7 @@ impl Drop for Head<'_> {
         let Acquisition { shared, place, .. } = &mut *self.acquisition;
         if !place.is_new() {
             let fresh = Claim { owner: place.claim.owner.drawn_anew(), ..place.claim.clone() };
-            let fresh = new_place(shared, fresh);
+            let fresh = ServerPlace::new(fresh, &shared.janitor);
             turn.leave(Passed::Place(std::mem::replace(place, fresh)));
             shared.passed_on();
         }

@@ -1,30 +1,22 @@
 //! State shared by the clones and guards of one client. It owns everything that changes.
 
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-use super::containment::restarted;
-use super::held::Held;
-use super::held_labels::HeldLabels;
-use super::hold::Hold;
-use super::janitor::Janitor;
 use super::joint_holds::JointHolds;
 use super::local_queue::LocalQueue;
-use super::options::ClientOptions;
-use super::owned_claim::OwnedClaim;
 use super::progress::OUTAGE_BORNE;
-use super::renewer::Renewer;
-use super::store::Store;
 use super::succession::{Passed, Succession};
 use super::tries::Tries;
-use super::wait::Waiting;
 use crate::backend::{DistributedLock, Extension};
-use crate::model::{Lease, LockError, LockName, LostReason, OwnerId, Ttl, Wait};
+use crate::engine::client::{ClientOptions, Store, restarted};
+use crate::engine::give_back::{Janitor, OwnedClaim};
+use crate::engine::hold::{Held, HeldLabels, Hold, Renewer};
+use crate::model::{Lease, LockError, LockName, LostReason, Ttl, Wait};
 use crate::sync::{Mutex, locked};
 
 /// Parts of a successful acquisition.
@@ -131,16 +123,6 @@ impl Shared {
         running(started)
     }
 
-    /// Returns the loop that acquires claims with the options of this client.
-    pub(crate) fn waiting(&self) -> Waiting<'_> {
-        self.waiting_within(self.store.options.request_timeout)
-    }
-
-    /// Returns the same loop. An acquisition that does not wait, or has no answer, ends within `limit`.
-    pub(crate) fn waiting_within(&self, limit: Duration) -> Waiting<'_> {
-        Waiting::new(self, limit)
-    }
-
     /// Extends a hold on behalf of its guard.
     pub(crate) async fn extend_hold(&self, hold: &Arc<Hold>, ttl: Ttl) -> Result<(), LockError> {
         hold.error_if_lost()?;
@@ -169,11 +151,6 @@ impl Shared {
         if self.is_closed() {
             self.local_queue.give_back();
         }
-    }
-
-    /// Returns a claim that cleans up after itself.
-    pub(crate) fn own(&self, name: LockName, owner: OwnerId, kept_for: Duration) -> OwnedClaim {
-        OwnedClaim::new(self.janitor.clone(), name, owner, kept_for)
     }
 
     /// Ends all holds of this client, and waits until the server has ended them.

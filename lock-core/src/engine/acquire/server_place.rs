@@ -8,12 +8,10 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tokio::runtime::{Handle, Id};
 use tokio::time::{Instant, timeout_at};
 
-use super::claim_state::ClaimEvent;
-use super::containment::contained;
 use super::local_queue::{LineAnswers, Outage};
-use super::owned_claim::OwnedClaim;
-use super::store::Store;
 use crate::backend::{Attempt, FALLBACK_POLL, WaiterEvent, WaiterEvents, WaiterHandle};
+use crate::engine::client::{Store, contained};
+use crate::engine::give_back::{ClaimEvent, Janitor, OwnedClaim};
 use crate::model::{BackendError, Claim, Contention, Kind, Moment};
 
 /// A claim with its place in the server's queue: its waiter, and its request in flight.
@@ -65,7 +63,8 @@ pub(super) struct Answer {
 }
 
 impl ServerPlace {
-    pub(crate) fn new(claim: Claim, owned: OwnedClaim) -> Self {
+    pub(crate) fn new(claim: Claim, janitor: &Arc<Janitor>) -> Self {
+        let owned = OwnedClaim::new(&claim, janitor.clone());
         let (request, busy, channel, answers) = Default::default();
         Self { request, busy, channel, answers, claim, owned, not_granted_at: Instant::now() }
     }
@@ -206,12 +205,11 @@ impl fmt::Debug for ServerPlace {
 mod tests {
     use std::time::Duration;
 
-    use super::super::options::ClientOptions;
     use super::super::shared::Shared;
     use super::*;
-    use crate::LockClient;
     use crate::memory::MemoryBackend;
     use crate::model::LockRequest;
+    use crate::{ClientOptions, LockClient};
 
     /// L1: a request in flight may be granted for its own TTL.
     #[tokio::test]
@@ -220,8 +218,7 @@ mod tests {
         let place = |seconds| {
             let ttl = Duration::from_secs(seconds);
             let claim = LockRequest::new("a").ttl(ttl).claim().expect("a claim");
-            let owned = shared.own(claim.name.clone(), claim.owner, ttl);
-            ServerPlace::new(claim, owned)
+            ServerPlace::new(claim, &shared.janitor)
         };
         let mut first = place(60);
         assert!(first.suits(&place(5)), "nothing was asked for");
@@ -238,8 +235,7 @@ mod tests {
         let holder = LockClient::new(store.clone()).acquire("a").await.expect("a free lock");
         let shared = Shared::new(Arc::new(store), ClientOptions::new());
         let claim = LockRequest::new("a").ttl(Duration::from_secs(9)).claim().expect("a claim");
-        let owned = shared.own(claim.name.clone(), claim.owner, claim.ttl.as_duration());
-        let mut place = ServerPlace::new(claim, owned);
+        let mut place = ServerPlace::new(claim, &shared.janitor);
         let sent = place.ask(&shared.store, true);
         let answer = place.answer(sent + Duration::from_secs(9)).await.expect("an answer");
         assert!(matches!(answer.attempt, Ok(Attempt::Busy(_))) && place.last_busy().is_some());

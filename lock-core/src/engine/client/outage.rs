@@ -60,13 +60,13 @@ impl Outage {
 /// A hold whose last renewal has no answer. Its drop says that the hold was answered, or is over: not under a mutex, since
 /// a log may block.
 #[derive(Debug)]
-pub(super) struct Unanswered {
+pub(crate) struct Unanswered {
     telemetry: Arc<Telemetry>,
     is_lost: bool,
 }
 
 impl Unanswered {
-    pub(super) fn new(telemetry: Arc<Telemetry>) -> Self {
+    pub(crate) fn new(telemetry: Arc<Telemetry>) -> Self {
         let mut state = locked(&telemetry.outage.0);
         (state.unanswered, state.failed) = (state.unanswered + 1, state.failed + 1);
         drop(state);
@@ -74,7 +74,7 @@ impl Unanswered {
     }
 
     /// Ends with the hold.
-    pub(super) fn ended(mut self, is_loss: bool) {
+    pub(crate) fn ended(mut self, is_loss: bool) {
         self.is_lost = is_loss;
     }
 }

@@ -2,9 +2,9 @@
 
 use tokio::time::Instant;
 
-use super::hold::Hold;
-use super::store::Store;
+use super::Hold;
 use crate::backend::Recording;
+use crate::engine::client::Store;
 use crate::model::{BackendError, Record};
 
 impl Store {

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::hold::Hold;
 use super::local_queue::{LineHolder, Turn};
-use super::owned_claim::OwnedClaim;
 use super::server_place::ServerPlace;
 use crate::backend::{Reservation, TokenRange};
+use crate::engine::give_back::OwnedClaim;
+use crate::engine::hold::{Hold, least_passed};
 use crate::model::{Drift, Lease, Moment, Ttl};
 
 /// Time for which a hold passes to each task of a client. Then the server chooses the next holder: other clients have
@@ -169,13 +169,6 @@ impl PassedHold {
 /// Returns true if the hold has enough time left to be passed on.
 pub(crate) fn is_worth_passing(lease: &Lease, drift: Drift, now: Moment) -> bool {
     now.until(lease.deadline) >= least_passed(lease, drift)
-}
-
-/// Returns the least time that a hold has when its renewal is due, two thirds of the server's grant. A passed hold
-/// bears an outage as long as each other hold does.
-pub(super) fn least_passed(lease: &Lease, drift: Drift) -> Duration {
-    let ttl = lease.granted.min(lease.asked.as_duration());
-    drift.validity(ttl).saturating_sub(ttl / 3)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use foldhash::HashMap;
 use tokio::time::Instant;
 
-use super::hold::Hold;
+use super::Hold;
 use crate::model::{Moment, OwnerId};
 
 /// Least sleep that counts as a suspend. Two readings of two clocks differ by less.

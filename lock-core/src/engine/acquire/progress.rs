@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::local_queue::Outage;
-use super::retry::{jittered, pause_after};
 use super::server_place::Busy;
 use crate::backend::FALLBACK_POLL;
+use crate::engine::client::{jittered, pause_after};
 use crate::model::{
     BackendError, Claim, Contention, Kind, LockError, LockName, Moment, Outcome, ServerTime, Ttl,
     Wait, Wakeup, random,
