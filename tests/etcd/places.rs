@@ -10,7 +10,7 @@ use lock_testkit::{EtcdServer, Mode, Proxy, eventually};
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member, url_at};
+use crate::servers::{EtcdFaults, SHORTEST_TTL, claims, gauge, one_member, raw, url_at};
 use crate::sessions::backend;
 use crate::support::{
     LIMIT, SLACK, a_dead_waiter_keeps_tries_out_for_its_bound, acquiring, client, client_of,
@@ -263,6 +263,56 @@ async fn s3_a_hold_that_could_not_be_claimed_is_over_when_it_is_overtaken() {
     }
     assert!(next.is_held());
     released(next).await;
+}
+
+/// S3: a waiter knows the claims nearest to it, which leave before those that it does not know.
+///
+/// ```text
+///   holder ◀── 5 waiters ◀── 20 neighbours, which leave ◀── the waiter
+/// ```
+async fn a_waiter_outlasts_its_neighbours(request: fn(&str) -> LockRequest) {
+    let server = one_member().await;
+    let mut operator = raw(server).await;
+    let (holder, waiter, name) =
+        (client(&server.url()).await, client(&server.url()).await, fresh_name());
+    let guard = held(&holder, &name).await;
+    let others: Vec<_> = (0..25).map(|number| format!("leasehold/locks/{name}/s-{number}")).collect();
+    for (key, owner) in others.iter().zip((0..25).rev()) {
+        // A reader reads the claims of other kinds in the order of their values.
+        operator.put(&**key, format!("\n\n{owner:032x}"), None).await.expect("an answer");
+    }
+    let position = Arc::new(Mutex::new(None));
+    let told = position.clone();
+    let request = request(&name).wait(Wait::Forever);
+    let request = request.on_wait(move |seen| *told.lock().expect("no panic") = seen.position);
+    let waiting = acquiring(&waiter, request);
+    eventually("it waits", LIMIT, async || claims(server, &name).len() == 27).await;
+    for key in &others[5..17] {
+        operator.delete(&**key, None).await.expect("an answer");
+    }
+    let position = || *position.lock().expect("no panic");
+    eventually("it counts the claims before it", LIMIT, async || position().is_some()).await;
+    for key in &others[17..] {
+        operator.delete(&**key, None).await.expect("an answer");
+    }
+    sleep(Duration::from_secs(1)).await;
+    assert!(guard.is_held() && !waiting.is_finished(), "two believe");
+    assert_eq!(position(), Some(5));
+    released(guard).await;
+    for key in &others[..5] {
+        operator.delete(&**key, None).await.expect("an answer");
+    }
+    released(served(waiting).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_waiter_outlasts_its_neighbours() {
+    a_waiter_outlasts_its_neighbours(patient).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s3_a_reader_outlasts_its_neighbours() {
+    a_waiter_outlasts_its_neighbours(|name| patient(name).shared()).await;
 }
 
 /// C28: a dead waiter keeps tries out for its bound, also from one of several permits.

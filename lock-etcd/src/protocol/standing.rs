@@ -113,6 +113,11 @@ impl Before {
         }
     }
 
+    /// Knows all claims before a claim; `claims` are in the order of their creation.
+    pub(crate) fn all(claims: &[StoredClaim]) -> Self {
+        Self { claims: claims.iter().rev().cloned().collect(), is_whole: true }
+    }
+
     /// Returns the number of permits and the label of the first claim that waits for permits.
     pub(crate) fn first_waiter(&self) -> Option<(u16, Label)> {
         let waits =

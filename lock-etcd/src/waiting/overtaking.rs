@@ -26,6 +26,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::layout::stored_claim::StoredClaim;
 use crate::protocol::requests::{self, ClaimKeys, front_of};
+use crate::protocol::standing::Before;
 use crate::waiting::waiters::Turn;
 use crate::wire::server::Server;
 
@@ -75,15 +76,13 @@ impl Turn {
         }
     }
 
-    /// Returns the first claims, up to [`front_of`] the kind before the own one. Known claims before the own one that are gone
-    /// are removed.
+    /// Returns the first claims, up to [`front_of`] the kind before the own one. If these are all, the place knows them from
+    /// now on: it may have known others, nearer ones, which left before those.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
         let place = &self.place;
         let front = front(&self.server, &place.keys, place.revision, place.kind).await?;
         if front.len() < usize::from(front_of(place.kind)) {
-            let mut ahead = self.place.ahead();
-            ahead.keys.retain(|key| front.iter().any(|claim| claim.key == *key));
-            ahead.is_whole = true;
+            *place.ahead() = Before::all(&front).ahead(place.kind, front.first());
         }
         Ok(front)
     }
