@@ -1,6 +1,7 @@
 //! The keys of claims are reused, so that the cost of a lock does not grow with its use, and no late request changes
 //! the claim of another.
 
+use futures_util::future::join_all;
 use leasehold::core::LockAdmin;
 use leasehold::core::backend::DistributedLockExt;
 use lock_testkit::LeaseExt;
@@ -45,6 +46,24 @@ async fn a_lock_that_is_taken_often_has_few_keys() {
         released(served(waiting).await).await;
     }
     assert_eq!(keys.len(), 2, "{keys:?}");
+}
+
+/// So does a lock that many tasks of one client hold together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lock_that_many_readers_take_often_has_a_key_for_each() {
+    const READERS: usize = 20;
+    let server = one_member().await;
+    let (lock, name, mut keys) = (backend(server).await, fresh_name(), HashSet::new());
+    for _ in 0..3 {
+        let read = async || {
+            let request = LockRequest::new(&*name).shared().ttl(MINUTE);
+            lock.acquire_lease(&request).await.expect("no writer")
+        };
+        let leases = join_all((0..READERS).map(|_| read())).await;
+        keys.extend(claims(server, &name));
+        join_all(leases.iter().map(|lease| lock.release(lease.name(), lease.owner()))).await;
+    }
+    assert_eq!(keys.len(), READERS);
 }
 
 /// C19: a late release finds the key of the next hold, and does not change it.

@@ -13,23 +13,26 @@
 //! - A seat is reused for a lock once its claim is over, and all requests that could acquire something were answered.
 //!   A release names the hold that it ends, and so may come late.
 //! - Otherwise the key is not reused. A lock without another free seat gets a new seat in its place.
+//! - A client that has more claims on one lock at once gets as many seats.
 //! - The value has the owner of the claim. Other clients may find the key of a claim by it.
 
-use std::array;
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use lock_core::OwnerId;
 
-/// Number of claims of one client on one lock whose keys are reused.
+/// Number of seats at first: a lock that spoils some of them costs the others none.
 const SEATS: usize = 8;
+
+/// Most claims of one client on one lock whose keys are reused: as many as hold permits beside each other.
+const MOST: usize = 1_024;
 
 /// Most remembered keys that are not reused. With one more, all seats are given up.
 const SPOILED: usize = 1_000;
 
 /// The seats of one client, and the keys of its claims.
 pub(crate) struct Seats {
-    seats: [String; SEATS],
+    seats: Vec<String>,
     taken: HashSet<Arc<str>>,
     spoiled: HashSet<Arc<str>>,
 }
@@ -37,7 +40,7 @@ pub(crate) struct Seats {
 impl Default for Seats {
     fn default() -> Self {
         let (taken, spoiled) = Default::default();
-        Self { seats: array::from_fn(|_| seat()), taken, spoiled }
+        Self { seats: first_seats(), taken, spoiled }
     }
 }
 
@@ -54,13 +57,14 @@ impl Seats {
         self.seats.iter().map(|seat| key(seat)).find(is_free)
     }
 
-    /// Returns a new key. If one of the lock's keys is spoiled, a new seat replaces the seat of that key.
+    /// Returns a new key. If one of the lock's keys is spoiled, the new seat replaces the seat of that key.
     fn new_key(&mut self, key: impl Fn(&str) -> String) -> String {
         let new = seat();
         let new_key = key(&new);
-        let spoiled = self.seats.iter_mut().find(|seat| self.spoiled.contains(&*key(seat)));
-        if let Some(spoiled) = spoiled {
-            *spoiled = new;
+        match self.seats.iter().position(|seat| self.spoiled.contains(&*key(seat))) {
+            Some(spoiled) => self.seats[spoiled] = new,
+            None if self.seats.len() < MOST => self.seats.push(new),
+            None => {}
         }
         new_key
     }
@@ -82,7 +86,7 @@ impl Seats {
             self.spoiled.insert(key.into());
         }
         if self.spoiled.len() > SPOILED {
-            self.seats = array::from_fn(|_| seat());
+            self.seats = first_seats();
             self.spoiled.clear();
         }
     }
@@ -91,6 +95,10 @@ impl Seats {
     pub(crate) fn is_taken(&self, key: &[u8]) -> bool {
         str::from_utf8(key).is_ok_and(|key| self.taken.contains(key))
     }
+}
+
+fn first_seats() -> Vec<String> {
+    (0..SEATS).map(|_| seat()).collect()
 }
 
 /// Returns a random seat, since other clients have seats too: 128 bits, as for an owner.
@@ -161,7 +169,9 @@ mod tests {
     #[test]
     fn however_many_claims_there_are_each_has_a_key() {
         let mut seats = Seats::default();
-        let keys: HashSet<_> = (0..3 * SEATS).map(|_| seats.take(key)).collect();
-        assert_eq!(keys.len(), 3 * SEATS);
+        let keys: HashSet<_> = (0..2 * MOST).map(|_| seats.take(key)).collect();
+        assert_eq!(keys.len(), 2 * MOST);
+        keys.iter().for_each(|key| seats.free(key));
+        assert!((0..MOST).all(|_| keys.contains(&seats.take(key))), "they are used again");
     }
 }
