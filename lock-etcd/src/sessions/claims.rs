@@ -172,8 +172,13 @@ impl Claims {
         let mut known = self.known();
         let claimed = known.claims.get_mut(&owner).filter(|claimed| claimed.may_take_by(key));
         let Some(claimed) = claimed else { return false };
+        let until = SystemClock.now().after(claimed.ttl);
+        match claimed.revision {
+            // C41: a place may last for longer than the hold that it becomes.
+            None => claimed.until = until,
+            Some(_) => claimed.lasts_until(until),
+        }
         (claimed.revision, claimed.is_unclaimed) = (Some(revision), is_unclaimed);
-        claimed.lasts_until(SystemClock.now().after(claimed.ttl));
         true
     }
 

@@ -125,3 +125,14 @@ fn c14_nothing_is_asked_for_a_claim_that_lost_its_key() {
     claims.forget(one.owner, RANGE);
     assert_ne!(claims.begin(&claim()).1, other);
 }
+
+/// C4, C41: a place lasts for the bound of waiters at least, and the hold that comes from it for its own TTL.
+#[test]
+fn c04_a_hold_with_a_short_ttl_ends_at_its_end() {
+    let (claims, now) = (claims(), SystemClock.now());
+    let one = LockRequest::new("a").ttl(Duration::from_secs(1)).claim().expect("a good claim");
+    let (_, key) = claims.begin(&one);
+    assert!(claims.expired(now.after(WAITER_LIVENESS / 2)).is_empty());
+    assert!(claims.holds(one.owner, &key, 7, false));
+    assert_eq!(claims.expired(now.after(WAITER_LIVENESS / 2)).len(), 1);
+}
