@@ -134,6 +134,21 @@ async fn c22_clients_that_come_at_once_agree_on_a_floor() {
     }
 }
 
+/// A clock that was ahead has written the floor, which an operator then deletes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_client_writes_no_floor_below_the_one_that_it_knows() {
+    let server = EtcdServer::start().await;
+    let client = client(&server.url()).await;
+    let before = token(&client).await;
+    let written = floor(&server);
+    let (_, rest) = written.split_once(' ').expect("a floor and a revision");
+    server.ctl(&["put", FLOOR, &format!("{} {rest}", before + 3_600_000_000)]);
+    let ahead = token(&client).await;
+    assert!(ahead > before + 3_600_000_000, "{ahead} after {before}");
+    server.ctl(&["del", FLOOR]);
+    assert!(token(&client).await > ahead);
+}
+
 /// C31: a data folder that was copied back has the id of its cluster, so that no client can notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c31_the_doctor_says_when_the_floor_is_to_be_raised() {

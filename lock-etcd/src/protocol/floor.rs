@@ -199,8 +199,12 @@ impl Floors {
         revision: i64,
         now: u64,
     ) -> Option<u64> {
-        let Some(Written { floor, cluster }) = found else { return Some(now) };
-        let next = floor.at(revision.saturating_add(1)).unwrap_or(u64::MAX);
+        let next = |floor: &Floor| floor.at(revision.saturating_add(1)).unwrap_or(u64::MAX);
+        let Some(Written { floor, cluster }) = found else {
+            // C22: the key was removed. The clock may be behind the floor that this client knows.
+            return Some(self.seen.lock().last().map_or(now, next).max(now));
+        };
+        let next = next(floor);
         let is_behind = is_unused && next.saturating_add(BEHIND) < now;
         (is_behind || *cluster != self.server.cluster_id()).then(|| now.max(next))
     }
