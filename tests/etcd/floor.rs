@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use leasehold::admin::Health;
-use leasehold::{Fence, LockClient, LockError};
+use leasehold::core::backend::Attempt;
+use leasehold::{DistributedLock, Fence, LockClient, LockError};
 use lock_testkit::EtcdServer;
 use tokio::time::sleep;
 
 use crate::servers::gauge;
+use crate::sessions::backend;
 use crate::support::{
     a_turn_costs_the_same_whoever_had_the_one_before, client, finding, held, patient, queued,
     released, served, shown,
@@ -131,6 +133,24 @@ async fn c22_clients_that_come_at_once_agree_on_a_floor() {
     for _ in 0..5 {
         server.ctl(&["del", FLOOR]);
         join_all((0..40).map(async |_| client(&server.url()).await)).await;
+    }
+}
+
+/// The first request of another client raises the floor that this one knows. The request of this one asks again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_request_under_a_floor_that_was_raised_asks_again() {
+    let server = EtcdServer::start().await;
+    let (lock, other) = (backend(&server).await, backend(&server).await);
+    let mut last = None;
+    for lock in [&lock, &other, &lock] {
+        // The floor is then so far behind the clock that the next client raises it.
+        sleep(Duration::from_millis(20)).await;
+        let claim = patient("a").claim().expect("a good claim");
+        let granted = lock.acquire(&claim, None).await;
+        let Ok(Attempt::Granted(grant)) = granted else { panic!("{granted:?}") };
+        assert!(last < Some(grant.token), "{last:?} {grant:?}");
+        last = Some(grant.token);
+        lock.release(&claim.name, claim.owner).await.expect("an answer");
     }
 }
 

@@ -276,7 +276,8 @@ async fn a_waiter_outlasts_its_neighbours(request: fn(&str) -> LockRequest) {
     let (holder, waiter, name) =
         (client(&server.url()).await, client(&server.url()).await, fresh_name());
     let guard = held(&holder, &name).await;
-    let others: Vec<_> = (0..25).map(|number| format!("leasehold/locks/{name}/s-{number}")).collect();
+    let others: Vec<_> =
+        (0..25).map(|number| format!("leasehold/locks/{name}/s-{number}")).collect();
     for (key, owner) in others.iter().zip((0..25).rev()) {
         // A reader reads the claims of other kinds in the order of their values.
         operator.put(&**key, format!("\n\n{owner:032x}"), None).await.expect("an answer");

@@ -30,7 +30,6 @@ pub(crate) struct Try<'a> {
     /// The moment before the first request of the attempt was sent.
     asked: Moment,
     pub(crate) session: Arc<Session>,
-    pub(crate) floor: Floor,
 }
 
 impl EtcdBackend {
@@ -40,7 +39,7 @@ impl EtcdBackend {
         claim: &Claim,
         waiter: Option<&WaiterHandle>,
     ) -> Result<Attempt, BackendError> {
-        let this = self.begin(claim, self.floors.get().await?);
+        let this = self.begin(claim);
         if let (Some(waiter), Some((place, is_watching))) =
             (waiter, self.waiters.place(claim.owner))
         {
@@ -61,11 +60,11 @@ impl EtcdBackend {
     }
 
     /// Notes a claim before its requests are sent.
-    pub(crate) fn begin<'a>(&self, claim: &'a Claim, floor: Floor) -> Try<'a> {
+    pub(crate) fn begin<'a>(&self, claim: &'a Claim) -> Try<'a> {
         let asked = SystemClock.now();
         let (session, own) = self.claims.begin(claim);
         self.keeper.ensure_running();
-        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, session, floor }
+        Try { claim, keys: ClaimKeys::new(&self.root, claim, own), asked, session }
     }
 
     /// Takes the lock or a place in its queue, or only looks.
@@ -115,13 +114,34 @@ impl EtcdBackend {
     }
 
     async fn ask_to_enter(&self, this: &Try<'_>, waits: bool) -> Result<Answer, BackendError> {
-        let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
-        let enter = || requests::enter(&this.keys, this.claim, this.session.id(), waits);
-        let guarded = || self.floors.guard(this.floor, enter());
-        let answer = self.server.write_together(&this.keys.range, guarded).await;
-        self.claims.answered(&asked, &answer);
-        let answer = self.written_on([&this.session], answer).await?;
-        self.floors.guarded(&answer)
+        let enter = move || requests::enter(&this.keys, this.claim, this.session.id(), waits);
+        let enter_under = |floor| {
+            let guarded = move || self.floors.guard(floor, enter());
+            self.server.write_together(&this.keys.range, guarded)
+        };
+        self.put(this, enter_under).await
+    }
+
+    /// Returns the answer to a transaction that puts the key of the claim under a floor. If another client has raised
+    /// the floor, nothing was done: `send` sends the transaction again under the new one.
+    async fn put<F>(
+        &self,
+        this: &Try<'_>,
+        send: impl Fn(Floor) -> F,
+    ) -> Result<Answer, BackendError>
+    where
+        F: Future<Output = Result<Answer, BackendError>>,
+    {
+        loop {
+            let floor = self.floors.get().await?;
+            let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
+            let answer = send(floor).await;
+            self.claims.answered(&asked, &answer);
+            let answer = self.written_on([&this.session], answer).await?;
+            if let Some(answer) = self.floors.guarded(&answer)? {
+                return Ok(answer);
+            }
+        }
     }
 
     /// Returns the answer to a transaction that puts a key on one of the sessions.
@@ -174,12 +194,10 @@ impl EtcdBackend {
         slots: &Slots,
     ) -> Result<Option<Attempt>, BackendError> {
         this.session.last_for(this.claim.ttl.as_duration()).await?;
-        let take = requests::take_slots(&this.keys, this.claim, slots, this.session.id(), view);
-        let asked = self.claims.asks(this.claim.owner, &this.keys.own)?;
-        let answer = self.server.txn(self.floors.guard(this.floor, take)).await;
-        self.claims.answered(&asked, &answer);
-        let answer = self.written_on([&this.session], answer).await?;
-        let answer = self.floors.guarded(&answer)?;
+        let (keys, lease) = (&this.keys, this.session.id());
+        let take = || requests::take_slots(keys, this.claim, slots, lease, view);
+        let take_under = |floor| self.server.txn(self.floors.guard(floor, take()));
+        let answer = self.put(this, take_under).await?;
         if !answer.succeeded {
             return Ok(None);
         }

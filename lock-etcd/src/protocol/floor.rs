@@ -138,16 +138,15 @@ impl Floors {
         Txn::new().when([same]).and_then([TxnOp::txn(txn)])
     }
 
-    /// Returns the answer to a transaction under [`guard`](Self::guard).
-    ///
-    /// # Errors
-    /// The floor has changed: nothing was done, and the next attempt reads the floor again.
-    pub(crate) fn guarded(&self, answer: &Answer) -> Result<Answer, BackendError> {
+    /// Returns the answer to a transaction under [`guard`](Self::guard). `None` if the floor has changed: nothing was
+    /// done, and the next use reads the floor again.
+    pub(crate) fn guarded(&self, answer: &Answer) -> Result<Option<Answer>, BackendError> {
         if !answer.succeeded {
             self.forget();
-            return Err(overtaken("the floor of tokens was raised"));
+            return Ok(None);
         }
-        answer.of_each()?.pop().ok_or_else(|| unreadable("the answer of a claim"))
+        let answer = answer.of_each()?.pop();
+        answer.map(Some).ok_or_else(|| unreadable("the answer of a claim"))
     }
 
     /// Reads the floor. Raises it if it is missing or of another cluster, and if `raises` also if it is behind the
