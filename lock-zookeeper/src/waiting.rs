@@ -35,7 +35,7 @@ struct Turn {
     session: Arc<Place>,
     node: Node,
     before: Option<Before>,
-    /// Node of the first claim, when the queue was last read.
+    /// Node of the first claim, when the queue was last read, if ours cannot hold beside it.
     first: Option<String>,
     /// Node of a claim whose turn has come and that does not hold.
     untaken: Option<Sight<(String, i32)>>,
@@ -118,7 +118,8 @@ impl Turn {
             };
             let place = queue.entries().iter().position(|e| self.node.path.ends_with(&e.child));
             let Some(place) = place else { return Ok(Look::Lost) };
-            self.first = queue.first().map(|first| format!("{lock}/{}", first.child));
+            let alone = |first: &&Entry| [first.kind, self.claim.kind].contains(&Kind::Exclusive);
+            self.first = queue.first().filter(alone).map(|first| format!("{lock}/{}", first.child));
             let own = (place, self.claim.kind);
             let watches = match store.standing(&self.session, &lock, &queue, own).await? {
                 Standing::Fits(slots) => {
@@ -135,11 +136,11 @@ impl Turn {
         }
     }
 
-    /// Returns true if the first claim holds, so that it is not the turn of an exclusive one. Reads two nodes, since
-    /// reading a long queue would cost more: each waiter looks once a second.
+    /// Returns true if the first claim holds, and ours cannot hold beside it. Reads two nodes, since reading a long queue
+    /// would cost more: each waiter looks once a second.
     async fn is_far_back(&mut self, store: &Store) -> Result<bool, BackendError> {
-        let waits = self.before.is_some() && self.claim.kind == Kind::Exclusive;
-        let Some(first) = self.first.as_ref().filter(|_| waits) else { return Ok(false) };
+        let first = self.first.as_ref().filter(|_| self.before.is_some());
+        let Some(first) = first else { return Ok(false) };
         let find = |path| store.find(&self.session, path);
         let (first, own) = tokio::try_join!(find(first), find(&self.node.path))?;
         Ok(own.is_some() && first.is_some_and(|first| !first.waits()))

@@ -6,7 +6,7 @@ use leasehold::core::backend::Attempt;
 use leasehold::zookeeper::ZooKeeperBackend;
 use leasehold::{DistributedLock, LockClient, LockRequest, Wait};
 use lock_testkit::{Mode, Proxy, ZooKeeperServer, eventually};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use zookeeper_client::Client;
 
 use crate::faults::figure;
@@ -83,6 +83,30 @@ async fn a_waiter_asks_nothing_when_the_claim_before_it_changes() {
     .await;
     backend.release(&hold.name, hold.owner).await.expect("an answer");
     released(served(waiting).await).await;
+}
+
+/// A waiter of any kind looks at the holder and at its own node, and not at a long queue, while an exclusive hold lasts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_reads_no_queue_behind_an_exclusive_hold() {
+    let server = ZooKeeperServer::start().await;
+    let relay = Relay::start(server.addr()).await;
+    let holder = client(&server.url()).await;
+    let guard = held(&holder, "a").await;
+    for request in [patient("a"), patient("a").shared(), patient("a").permits(1, 3)] {
+        let waiter = client(&relay.url()).await;
+        let waiting = queued(&waiter, &holder, request.wait(Wait::Forever), "a").await;
+        // Its first look reads the queue. It looks once a second.
+        eventually("it reads no queue", LIMIT, async || {
+            relay.hold(CHILDREN);
+            let reads = timeout(Duration::from_millis(2_500), relay.until_holding()).await.is_ok();
+            relay.hold(&[]);
+            !reads
+        })
+        .await;
+        waiting.abort();
+        until_waiting(&holder, "a", 0).await;
+    }
+    released(guard).await;
 }
 
 /// S3: a hold is not taken for a waiter that misses its turn, however long others wait.
