@@ -116,9 +116,14 @@ impl Claims {
     ) -> Result<(), BackendError> {
         let mut claims = self.lock();
         let own = claims.get_mut(&owner).filter(|own| !own.is_over).ok_or_else(over)?;
+        let until = SystemClock.now().after(ttl);
+        match own.told {
+            // C41: a place may last for longer than the hold that it becomes.
+            None => own.until = until,
+            Some(_) => own.last_until(until),
+        }
         own.told = node.token;
         (own.node, own.sessions, own.is_held) = (Some(node), vec![session.clone()], true);
-        own.last_until(SystemClock.now().after(ttl));
         Ok(())
     }
 
@@ -260,5 +265,18 @@ mod tests {
         asked(Duration::from_secs(60)).expect("another claim");
         held().expect("its grant");
         assert_eq!(claims.held_node(owner), Some(node.clone()));
+    }
+
+    /// C4, C41: a place lasts for the bound of waiters at least, and the hold that comes from it for its own TTL.
+    #[tokio::test]
+    async fn c04_a_hold_with_a_short_ttl_ends_at_its_end() {
+        let (claims, session) = (Claims::default(), Place::mute().await);
+        let (name, owner) = (LockName::new("a").expect("a name"), OwnerId::random());
+        claims.asked(&name, owner, &session, WAITER_LIVENESS).expect("a new claim");
+        let token = FencingToken::new(7).ok();
+        let node = Node { path: "/a".to_owned(), version: 0, token, slots: Slots::NONE };
+        assert!(claims.expired().is_empty());
+        claims.held(owner, &session, node, Duration::ZERO).expect("its grant");
+        assert_eq!(claims.expired().len(), 1);
     }
 }
