@@ -215,19 +215,20 @@ impl Floors {
     /// Returns true if nobody has a claim.
     async fn is_unused(&self, session: &Session) -> Result<bool, BackendError> {
         let client = session.client();
-        let children = async |path: String| match client.list_children(&path).await {
-            Err(Error::NoNode) => Ok(Vec::new()),
-            read => {
-                read.map(|names| names.into_iter().map(|name| format!("{path}/{name}")).collect())
-            }
+        let is_empty = async |name: String| {
+            let stat = client.check_stat(&format!("{}/{name}", self.root.locks())).await?;
+            Ok::<_, Error>(stat.is_none_or(|stat| stat.num_children == 0))
         };
         let looks = async {
-            let locks: Vec<String> = children(self.root.locks()).await?;
+            let locks = match client.list_children(&self.root.locks()).await {
+                Err(Error::NoNode) => Vec::new(),
+                read => read?,
+            };
             if locks.len() > LOOKED_AT {
                 return Ok(false);
             }
-            let claims = try_join_all(locks.into_iter().map(&children)).await?;
-            Ok(claims.iter().all(Vec::is_empty))
+            let are_empty = try_join_all(locks.into_iter().map(is_empty)).await?;
+            Ok(are_empty.into_iter().all(|is_empty| is_empty))
         };
         looks.await.map_err(|error: Error| session.failed(error))
     }
