@@ -18,7 +18,6 @@
 
 use std::mem::take;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::try_join_all;
 use lock_core::{BackendError, FencingToken};
@@ -115,13 +114,14 @@ pub(crate) struct Floors {
     root: Root,
     acls: Acls<'static>,
     current: Mutex<Option<Arc<Floor>>>,
-    /// True once the floor was read. Clients that take turns do not replace it for each other.
-    was_read: AtomicBool,
+    /// Offset of the floor that was read last. Clients that take turns do not replace the floor for each other.
+    known: Mutex<Option<i64>>,
 }
 
 impl Floors {
     pub(crate) fn new(root: Root, acls: Acls<'static>) -> Self {
-        Self { root, acls, current: Mutex::default(), was_read: AtomicBool::new(false) }
+        let (current, known) = Default::default();
+        Self { root, acls, current, known }
     }
 
     /// Returns the floor; reads it at the first call.
@@ -132,7 +132,7 @@ impl Floors {
         }
         let floor = Arc::new(self.read(session).await?);
         *self.current.lock() = Some(floor.clone());
-        self.was_read.store(true, Ordering::Release);
+        *self.known.lock() = Some(floor.offset);
         Ok(floor)
     }
 
@@ -144,7 +144,7 @@ impl Floors {
     /// Reads the floor, and replaces it if that is due.
     async fn read(&self, session: &Session) -> Result<Floor, BackendError> {
         // Of clients that come at once, another one has replaced it since the first try.
-        let mut may_replace = !self.was_read.load(Ordering::Acquire);
+        let mut may_replace = self.known.lock().is_none();
         for _ in 0..TRIES {
             let (version, found) = self.find(session).await?;
             let found = match found {
@@ -248,7 +248,9 @@ impl Floors {
         if let Some(floor) = found {
             write.add_delete(&floor.path, Some(floor.version))?;
         }
-        let before = found.map(|floor| floor.offset.to_string()).unwrap_or_default();
+        // C22: tokens do not fall if the floor that this client knows was removed.
+        let before = found.map(|floor| floor.offset).max(*self.known.lock());
+        let before = before.map(|offset| offset.to_string()).unwrap_or_default();
         let options = CreateMode::Persistent.with_acls(self.acls);
         write.add_create(&self.path(time), before.as_bytes(), &options)?;
         write.commit().await?;

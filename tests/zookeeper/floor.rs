@@ -79,6 +79,20 @@ async fn c22_a_floor_behind_the_clock_is_replaced_while_nobody_has_a_claim() {
     released(guard).await;
 }
 
+/// Leaders that changed often have lifted the tokens above the clock, and an operator deletes the floor.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c22_a_client_writes_no_floor_below_the_one_that_it_knows() {
+    let floor = Floor::of_a_new_root().await;
+    let client = floor.client().await;
+    let before = token(&client).await;
+    floor.replace(&(before + 3_600_000_000).to_string(), "").await;
+    let ahead = token(&client).await;
+    assert!(ahead > before + 3_600_000_000, "{ahead} after {before}");
+    let (name, _) = floor.read().await;
+    floor.operator.delete(&floor.path(&name), None).await.expect("an answer");
+    assert!(token(&client).await > ahead);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c22_a_turn_costs_the_same_whoever_had_the_one_before() {
     let server = ZooKeeperServer::start().await;
