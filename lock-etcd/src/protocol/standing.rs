@@ -28,6 +28,7 @@ use lock_core::backend::Admission;
 use lock_core::{Kind, Label, Slots};
 
 use crate::layout::stored_claim::StoredClaim;
+use crate::protocol::requests::front_of;
 
 /// Most claims before ours in the queue that are counted, and known by their keys.
 pub(crate) const COUNTED: u16 = 16;
@@ -82,6 +83,21 @@ impl Ahead {
     pub(crate) fn is_none(&self) -> bool {
         self.is_whole && self.keys.is_empty()
     }
+
+    /// Notes the first claims before the place of a claim of this kind, up to [`front_of`] it. If these are not all, the
+    /// last of them is the farthest known one from now on: while it is there, the place is not near the front.
+    pub(crate) fn see(&mut self, kind: Kind, front: &[StoredClaim]) {
+        match front.get(usize::from(front_of(kind)) - 1) {
+            // The place may have known others, nearer ones, which left before these.
+            None => *self = Before::all(front).ahead(kind, front.first()),
+            Some(last) if !self.is_whole => {
+                self.keys.retain(|key| *key != last.key);
+                self.keys.truncate(COUNTED.into());
+                self.keys.push(last.key.clone());
+            }
+            Some(_) => {}
+        }
+    }
 }
 
 impl Before {
@@ -114,7 +130,7 @@ impl Before {
     }
 
     /// Knows all claims before a claim; `claims` are in the order of their creation.
-    pub(crate) fn all(claims: &[StoredClaim]) -> Self {
+    fn all(claims: &[StoredClaim]) -> Self {
         Self { claims: claims.iter().rev().cloned().collect(), is_whole: true }
     }
 
@@ -262,6 +278,22 @@ mod tests {
             "it is to look again"
         );
         assert_eq!(standing(Kind::Shared, Some(0), &claims[..9]), Standing::Holds);
+    }
+
+    /// S3: the known claims leave first.
+    #[test]
+    fn s3_a_place_knows_all_claims_before_it_once_they_are_few() {
+        let claims: Vec<_> = (1..40).map(|number| claim(number, Kind::Exclusive, &[])).collect();
+        let keys = |numbers: Vec<i64>| numbers.iter().map(|n| n.to_string().into_bytes()).collect();
+        let mut ahead = Ahead { keys: keys(vec![39, 38, 37]), ..Ahead::default() };
+        // It is not near the front while the last claim of the front is there.
+        ahead.see(Kind::Exclusive, &claims[..16]);
+        assert_eq!(ahead, Ahead { keys: keys(vec![39, 38, 37, 16]), ..Ahead::default() });
+        ahead.see(Kind::Exclusive, &claims[..3]);
+        assert_eq!((ahead.keys.clone(), ahead.position()), (keys(vec![3, 2, 1]), Some(2)));
+        let whole = ahead.clone();
+        ahead.see(Kind::Exclusive, &claims[..16]);
+        assert_eq!(ahead, whole, "no claim comes before it later");
     }
 
     #[test]

@@ -25,8 +25,7 @@ use lock_core::{BackendError, Clock, Kind, SystemClock};
 use tokio::time::{sleep, timeout};
 
 use crate::layout::stored_claim::StoredClaim;
-use crate::protocol::requests::{self, ClaimKeys, front_of};
-use crate::protocol::standing::Before;
+use crate::protocol::requests::{self, ClaimKeys};
 use crate::waiting::waiters::Turn;
 use crate::wire::server::Server;
 
@@ -76,14 +75,11 @@ impl Turn {
         }
     }
 
-    /// Returns the first claims, up to [`front_of`] the kind before the own one. If these are all, the place knows them from
-    /// now on: it may have known others, nearer ones, which left before those.
+    /// Returns the first claims, up to [`front_of`](requests::front_of) the kind before the own one, which the place knows from now on.
     async fn front(&self) -> Result<Vec<StoredClaim>, BackendError> {
         let place = &self.place;
         let front = front(&self.server, &place.keys, place.revision, place.kind).await?;
-        if front.len() < usize::from(front_of(place.kind)) {
-            *place.ahead() = Before::all(&front).ahead(place.kind, front.first());
-        }
+        place.ahead().see(place.kind, &front);
         Ok(front)
     }
 
@@ -95,7 +91,7 @@ impl Turn {
     }
 }
 
-/// Reads the first claims, up to [`front_of`] the kind before a place that was made in this revision.
+/// Reads the first claims, up to [`front_of`](requests::front_of) the kind before a place that was made in this revision.
 pub(crate) async fn front(
     server: &Server,
     keys: &ClaimKeys,
