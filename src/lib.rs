@@ -57,11 +57,12 @@ mod connect;
 mod connector;
 
 pub use lock_core::{
-    BackendError, Capabilities, Certificates, ClientOptions, Contention, Drift, Election, Fence,
-    FenceError, FencingToken, Finished, InputKind, InvalidInput, Kind, Leader, Leadership, Lease,
-    LockClient, LockError, LockGuard, LockName, LockRequest, LostReason, LostSignal, MemoryBackend,
-    MemoryFence, Moment, MultiGuard, MultiRequest, Observer, Occurrence, Once, OnceOutcome,
-    Outcome, Pem, Permits, Reentrance, Ttl, Wait,
+    BackendError, BoxError, Capabilities, Certificates, ClientOptions, Contention,
+    CredentialProvider, Credentials, Drift, Election, Fence, FenceError, FencingToken, Finished,
+    InputKind, InvalidInput, Kind, Leader, Leadership, Lease, LockClient, LockError, LockGuard,
+    LockName, LockRequest, LostReason, LostSignal, MemoryBackend, MemoryFence, Moment, MultiGuard,
+    MultiRequest, Observer, Occurrence, Once, OnceOutcome, Outcome, Pem, Permits, Reentrance, Ttl,
+    Wait,
 };
 // Not inlined: the methods of the implementation for `Arc` would have dead links here.
 #[doc(no_inline)]

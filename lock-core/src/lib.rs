@@ -54,7 +54,9 @@ pub mod testing {
 }
 
 pub use crate::admin::Admin;
-pub use crate::backend::{Certificates, DistributedLock, LockAdmin, Pem, Release};
+pub use crate::backend::{
+    Certificates, CredentialProvider, Credentials, DistributedLock, LockAdmin, Pem, Release,
+};
 pub use crate::client::{Finished, LockClient};
 pub use crate::engine::{ClientOptions, LostSignal};
 pub use crate::fence::{Fence, MemoryFence};

@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use etcd_client::ConnectOptions;
-use lock_core::backend::UrlParameters;
-use lock_core::{Certificates, LockError};
+use lock_core::backend::{Login, UrlParameters};
+use lock_core::{Certificates, CredentialProvider, LockError};
 
 use crate::layout::keys::Root;
 
@@ -34,6 +34,7 @@ pub struct EtcdOptions {
     user: Option<(String, String)>,
     root: Option<String>,
     certificates: Option<Certificates>,
+    login: Login,
 }
 
 /// Result of the options.
@@ -43,6 +44,7 @@ pub(crate) struct Target {
     pub(crate) options: ConnectOptions,
     /// The certificates of connections by TLS; `None` without TLS.
     pub(crate) certificates: Option<Certificates>,
+    pub(crate) login: Login,
 }
 
 impl EtcdOptions {
@@ -53,7 +55,8 @@ impl EtcdOptions {
     /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters. For a prefix
     /// of the names use `prefix` with `leasehold::connect`.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), endpoints: Vec::new(), user: None, root: None, certificates: None }
+        let (endpoints, user, root, certificates, login) = Default::default();
+        Self { url: url.into(), endpoints, user, root, certificates, login }
     }
 
     /// Adds one more member, as `host:port`, to those of the URL.
@@ -65,6 +68,11 @@ impl EtcdOptions {
     /// Sets our user, in place of the user and password of the URL.
     pub fn user(self, name: impl Into<String>, password: impl Into<String>) -> Self {
         Self { user: Some((name.into(), password.into())), ..self }
+    }
+
+    /// Asks `provider` for user and password at each connection, in place of those of the URL.
+    pub fn credentials(self, provider: impl CredentialProvider) -> Self {
+        Self { login: Login::by(provider), ..self }
     }
 
     /// Sets the root of the key space, in place of the URL's path; default `leasehold`. All our keys are below it,
@@ -111,7 +119,7 @@ impl EtcdOptions {
         };
         let options = connect_options(user);
         let certificates = certificates.map(|of_url| self.certificates.unwrap_or(of_url));
-        Ok(Target { endpoints, root, options, certificates })
+        Ok(Target { endpoints, root, options, certificates, login: self.login })
     }
 }
 
@@ -120,9 +128,10 @@ fn connect_options(user: Option<(String, String)>) -> ConnectOptions {
         .with_connect_timeout(CONNECT_LIMIT)
         .with_keep_alive(PING_EVERY, PING_LIMIT)
         .with_keep_alive_while_idle(false)
-        .with_require_leader(true);
+        .with_require_leader(true)
+        .with_auto_token_refresh(true);
     match user {
-        Some((name, password)) => options.with_user(name, password).with_auto_token_refresh(true),
+        Some((name, password)) => options.with_user(name, password),
         None => options,
     }
 }

@@ -14,7 +14,6 @@
 //!     └────────────── unread
 //! ```
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -28,6 +27,7 @@ use tokio::time::timeout;
 
 use crate::error::RequestError;
 use crate::idle::Idle;
+use crate::opener::Opener;
 use crate::sql::Call;
 use crate::transaction::{
     Form, Request, keeps_connection, lost_statement, read_to_the_end, send, set_up,
@@ -67,7 +67,7 @@ impl<'a> Purpose<'a> {
 
 /// Bounded set of connections to one server.
 pub(crate) struct Connections {
-    options: Arc<PgConnectOptions>,
+    pub(crate) opener: Opener,
     /// True unless a pooler was seen that shares sessions between connections.
     is_direct: AtomicBool,
     at_most: usize,
@@ -111,14 +111,12 @@ impl IdleConnection {
 }
 
 impl Connections {
-    pub(crate) fn new(options: PgConnectOptions, form: Form, at_most: usize) -> Self {
-        // C32: requests hold owner ids, which must not be in a log.
-        let options = Arc::new(options.disable_statement_logging());
+    pub(crate) fn new(opener: Opener, form: Form, at_most: usize) -> Self {
         let is_direct = AtomicBool::new(form == Form::Prepared);
         let kept_free = usize::from(at_most > 1);
         let turns = Turns::new((at_most / PART_OF_ONE_LOCK).max(1));
         Self {
-            options,
+            opener,
             is_direct,
             at_most,
             idle: Idle::new(IDLE_LIMIT),
@@ -128,11 +126,6 @@ impl Connections {
             turns,
             replies: ReplyMonitor::default(),
         }
-    }
-
-    /// Returns the settings, for a connection of another kind.
-    pub(crate) fn options(&self) -> &PgConnectOptions {
-        &self.options
     }
 
     /// Returns the form in which requests are sent.
@@ -193,12 +186,14 @@ impl Connections {
     }
 
     fn begin_to_open(&self) -> Opening {
-        let (options, form) = (self.options.clone(), self.form());
-        let opens = Box::pin(async move {
-            let connected = timeout(CONNECT_LIMIT, connect(&options, form)).await;
+        let (opener, form) = (self.opener.clone(), self.form());
+        let open = move |settings| async move {
+            let connected = timeout(CONNECT_LIMIT, connect(settings, form)).await;
             let timed_out = || std::io::Error::from(std::io::ErrorKind::TimedOut);
-            connected.unwrap_or_else(|_| Err(timed_out().into())).map_err(RequestError::Connect)
-        });
+            connected.unwrap_or_else(|_| Err(timed_out().into()))
+        };
+        let opens =
+            Box::pin(async move { opener.log_in(open).await.map_err(RequestError::Connect) });
         Opening { since: Instant::now(), opens }
     }
 
@@ -271,8 +266,8 @@ impl Connections {
     }
 }
 
-async fn connect(options: &PgConnectOptions, form: Form) -> Result<PgConnection, Error> {
-    let mut connection = options.connect().await?;
+async fn connect(settings: PgConnectOptions, form: Form) -> Result<PgConnection, Error> {
+    let mut connection = settings.connect().await?;
     if form == Form::Prepared {
         set_up(&mut connection).await?;
     }

@@ -142,7 +142,7 @@ async fn listening(server: &Server) -> Finding {
     if !server.is_direct() {
         return Finding::good("listening", "waiters poll");
     }
-    match timeout(CONNECT_LIMIT / 2, session::listening(server.connections.options())).await {
+    match timeout(CONNECT_LIMIT / 2, server.connections.opener.log_in(session::listening)).await {
         Ok(Ok(_)) => Finding::good("listening", "a session that listens can be opened"),
         Ok(Err(_)) | Err(_) => Finding::risk(
             "listening",

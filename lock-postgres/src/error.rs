@@ -2,6 +2,7 @@
 
 use std::io;
 
+use lock_core::backend::CredentialError;
 use lock_core::{BackendError, BoxError, LockError, Outcome};
 use sqlx::Error;
 
@@ -71,6 +72,12 @@ pub(crate) fn unreadable(what: &'static str) -> BackendError {
     BackendError::permanent(BACKEND, Outcome::Unknown, context, what)
 }
 
+/// Returns true if the server refuses the user or the password.
+pub(crate) fn is_refused_login(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code());
+    code.is_some_and(|code| code.starts_with("28"))
+}
+
 fn classify_connect(error: Error) -> BackendError {
     let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
     let transient = match &*code {
@@ -87,6 +94,7 @@ fn classify_connect(error: Error) -> BackendError {
     if transient {
         let context = match error {
             Error::Tls(_) => REFUSED,
+            Error::Io(ref inner) if is_without_credentials(inner) => "no connection was made",
             _ if code.starts_with("53") || code == "57014" => meaning(&code),
             _ => "the server cannot be reached: check that it runs, and the network to it",
         };
@@ -94,6 +102,10 @@ fn classify_connect(error: Error) -> BackendError {
     } else {
         BackendError::permanent(BACKEND, Outcome::NotApplied, REFUSED, source(error))
     }
+}
+
+fn is_without_credentials(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<CredentialError>())
 }
 
 fn classify_answer(error: Error) -> BackendError {

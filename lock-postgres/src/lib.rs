@@ -80,6 +80,7 @@ mod doctor;
 mod error;
 mod fence;
 mod idle;
+mod opener;
 mod options;
 mod reply;
 mod schema;

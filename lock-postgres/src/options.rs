@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use lock_core::LockError;
-use lock_core::backend::{ClockLimit, UrlParameters};
+use lock_core::backend::{ClockLimit, Login, UrlParameters};
+use lock_core::{CredentialProvider, LockError};
 use sqlx::PgPool;
 use sqlx::postgres::PgConnectOptions;
 
@@ -36,6 +36,7 @@ pub struct PostgresOptions {
     owner: Option<String>,
     pub(crate) connections: usize,
     pub(crate) clock: ClockLimit,
+    pub(crate) login: Login,
 }
 
 #[derive(Clone)]
@@ -73,7 +74,13 @@ impl PostgresOptions {
             owner: None,
             connections: CONNECTIONS,
             clock: ClockLimit::ADay,
+            login: Login::default(),
         }
+    }
+
+    /// Asks `provider` for user and password at each connection, in place of those of the URL.
+    pub fn credentials(self, provider: impl CredentialProvider) -> Self {
+        Self { login: Login::by(provider), ..self }
     }
 
     /// Sets the schema of the locks; default `leasehold`. Allowed are a-z, 0-9 and `_`, no digit first, and at

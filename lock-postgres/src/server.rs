@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lock_core::backend::ClockLimit;
 use lock_core::{BackendError, LockError, Outcome};
-use sqlx::postgres::{PgConnectOptions, PgRow};
+use sqlx::postgres::PgRow;
 use sqlx::{AssertSqlSafe, Executor, PgConnection, Row};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -14,6 +14,7 @@ use crate::error::{
     BACKEND, NOT_OURS, READ_ONLY, RequestError, classify, code_of, failed, may_follow_a_commit,
     message_of, not_connected, refused,
 };
+use crate::opener::Opener;
 use crate::options::{PostgresOptions, Settings};
 use crate::reply;
 use crate::schema::{self, Found, TableNames};
@@ -48,8 +49,9 @@ impl Server {
         settings: &Settings,
     ) -> Result<Self, LockError> {
         let end = end_of_connecting();
-        let form = by(end, "looking for a pooler", form_for(&settings.server)).await?;
-        let connections = Connections::new(settings.server.clone(), form, options.connections);
+        let opener = Opener::new(settings.server.clone(), options.login.clone());
+        let form = by(end, "looking for a pooler", form_for(opener.clone())).await?;
+        let connections = Connections::new(opener, form, options.connections);
         let (connections, names) = (Arc::new(connections), settings.names.clone());
         let server = Self { connections, names, clock: options.clock };
         server.ensure_schema(end).await?;
@@ -89,9 +91,9 @@ impl Server {
 
     /// Classifies the error of a request. A failure that may pass names the server.
     pub(crate) fn failed(&self, error: RequestError) -> BackendError {
-        let (error, options) = (classify(error), self.connections.options());
+        let error = classify(error);
         match error.is_transient() {
-            true => error.at(&format!("{}:{}", options.get_host(), options.get_port())),
+            true => error.at(&self.connections.opener.address()),
             false => error,
         }
     }
@@ -171,8 +173,8 @@ impl Server {
 /// Otherwise a pooler gives each transaction another session: no lock, setting or prepared statement lasts, and
 /// no notification arrives. Until that is certain nothing is set or prepared, since another application may have
 /// the session at the next request.
-async fn form_for(options: &PgConnectOptions) -> Result<Form, LockError> {
-    let connections = Connections::new(options.clone(), Form::Text, 2);
+async fn form_for(opener: Opener) -> Result<Form, LockError> {
+    let connections = Connections::new(opener, Form::Text, 2);
     let opened = tokio::try_join!(connections.open(), connections.open());
     let (mut one, mut other) = opened.map_err(not_connected)?;
     refuse_foreign(&mut one).await?;

@@ -17,10 +17,10 @@ pub(crate) const KEEP_ALIVE: &str = "SET tcp_keepalives_idle = 5; SET tcp_keepal
 /// Opens a connection that the driver does not replace by itself. The driver makes such a connection only from a
 /// pool, so it gets its own pool. A pool asks a server that has no connection left again and again, so a connection
 /// without a pool comes first: its refusal is the answer.
-pub(crate) async fn listening(options: &PgConnectOptions) -> Result<PgListener, Error> {
+pub(crate) async fn listening(options: PgConnectOptions) -> Result<PgListener, Error> {
     options.connect().await?.close().await?;
     let pool = PgPoolOptions::new().max_connections(1).max_lifetime(None).idle_timeout(None);
-    let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options.clone()).await?;
+    let pool = pool.acquire_timeout(CONNECT_LIMIT).connect_with(options).await?;
     let mut session = PgListener::connect_with(&pool).await?;
     session.ignore_pool_close_event(true);
     session.eager_reconnect(false);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use lock_core::backend::UrlParameters;
-use lock_core::{Certificates, LockError};
+use lock_core::backend::{CredentialError, Login, UrlParameters};
+use lock_core::{Certificates, CredentialProvider, LockError};
 use zookeeper_client::{Client, Connector};
 
 use crate::names::Root;
@@ -23,6 +23,7 @@ const FORM: &str = "zookeeper://[user:password@]host[:port][,host[:port]…][/ro
 pub struct ZooKeeperOptions {
     url: String,
     certificates: Option<Certificates>,
+    login: Login,
 }
 
 /// The options, read and checked.
@@ -32,12 +33,11 @@ pub(crate) struct Target {
     pub(crate) servers: String,
     /// The members for errors: `host:port,host:port`.
     pub(crate) hosts: String,
-    /// Connects with the login of the options.
-    pub(crate) connector: Connector,
     /// The certificates of connections by TLS; `None` without TLS.
     pub(crate) certificates: Option<Certificates>,
-    /// User and password, for the scheme `digest`.
-    pub(crate) login: Option<String>,
+    /// User and password of the URL, for the scheme `digest`.
+    pub(crate) user: Option<(String, String)>,
+    pub(crate) login: Login,
     pub(crate) root: Root,
 }
 
@@ -53,12 +53,21 @@ impl ZooKeeperOptions {
     /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters.
     /// `leasehold::connect` takes `prefix`, which is a part of names, not of nodes.
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), certificates: None }
+        let (certificates, login) = Default::default();
+        Self { url: url.into(), certificates, login }
     }
 
     /// Sets the certificates of connections by TLS, in place of the URL's `ca`, `cert` and `key`.
     pub fn certificates(self, certificates: Certificates) -> Self {
         Self { certificates: Some(certificates), ..self }
+    }
+
+    /// Asks `provider` for user and password at each connection, in place of those of the URL.
+    ///
+    /// ZooKeeper knows a user of the scheme `digest` by name and password together, and the nodes of locks belong to that
+    /// user: with another password a client is another user, who has no rights on them.
+    pub fn credentials(self, provider: impl CredentialProvider) -> Self {
+        Self { login: Login::by(provider), ..self }
     }
 
     pub(crate) fn target(&self) -> Result<Target, LockError> {
@@ -81,13 +90,9 @@ impl ZooKeeperOptions {
             }
             _ => return Err(parameters.malformed(FORM)),
         };
-        let login = members.credentials()?.map(|(user, password)| format!("{user}:{password}"));
+        let user = members.credentials()?;
         let root = members.root()?;
         let root = Root::new(root.as_deref().unwrap_or(DEFAULT_ROOT)).map_err(unusable)?;
-        let mut connector = Client::connector();
-        if let Some(login) = &login {
-            connector = connector.with_auth("digest", login.as_bytes());
-        }
         #[cfg(feature = "tls")]
         if certificates.is_some()
             && !members.addresses.iter().all(|member| tls::is_nameable(member))
@@ -98,7 +103,29 @@ impl ZooKeeperOptions {
         let certificates = certificates.map(|of_url| self.certificates.clone().unwrap_or(of_url));
         let servers = members.addresses.iter().map(|address| format!("{protocol}://{address}"));
         let (servers, hosts) = (servers.collect::<Vec<_>>().join(","), members.addresses.join(","));
-        Ok(Target { servers, hosts, connector, certificates, login, root })
+        Ok(Target { servers, hosts, certificates, user, login: self.login.clone(), root })
+    }
+}
+
+impl Target {
+    /// Returns true if connections log in.
+    pub(crate) fn has_a_user(&self) -> bool {
+        self.user.is_some() || self.login.is_provided()
+    }
+
+    /// Returns the settings of a connection that logs in. The server accepts each user of the scheme `digest`, so no
+    /// login is refused.
+    pub(crate) async fn connector(&self) -> Result<Connector, CredentialError> {
+        let (mut user, mut secret) = self.user.clone().unwrap_or_default();
+        if let Some(given) = self.login.credentials().await? {
+            user = Some(given.user).filter(|given| !given.is_empty()).unwrap_or(user);
+            secret = Some(given.secret).filter(|given| !given.is_empty()).unwrap_or(secret);
+        }
+        let connector = Client::connector();
+        Ok(match self.has_a_user() {
+            true => connector.with_auth("digest", format!("{user}:{secret}").as_bytes()),
+            false => connector,
+        })
     }
 }
 
@@ -122,9 +149,9 @@ mod tests {
         let target = |url: &str| ZooKeeperOptions::new(url).target().expect(url);
         let all = target("zookeeper://u:p%40@a:1,b,[::1]:3/x/y/");
         assert_eq!(all.servers, "tcp://a:1,tcp://b:2181,tcp://[::1]:3");
-        assert_eq!((all.login.as_deref(), all.root.as_str()), (Some("u:p@"), "/x/y"));
+        assert_eq!((all.user, all.root.as_str()), (Some(("u".into(), "p@".into())), "/x/y"));
         let least = target("zookeeper://a");
-        assert_eq!((least.login, least.root.as_str()), (None, "/leasehold"));
+        assert_eq!((least.user, least.root.as_str()), (None, "/leasehold"));
     }
 
     #[test]

@@ -103,7 +103,7 @@ impl Sessions {
 
     /// Returns true if the client has logged in.
     pub(crate) fn have_a_user(&self) -> bool {
-        self.target.login.is_some()
+        self.target.has_a_user()
     }
 
     async fn place(&self, lasts: Duration, bytes: usize) -> Result<Arc<Place>, BackendError> {
@@ -220,9 +220,10 @@ impl Sessions {
         connected.unwrap_or(Err(Error::Timeout))
     }
 
-    /// Returns the settings of one connection, by TLS with the certificates as they are now.
+    /// Returns the settings of one connection, with the login and the certificates as they are now.
     async fn connector(&self, lasts: Duration) -> Result<Connector, BackendError> {
-        let connector = self.target.connector.clone();
+        let connector = self.target.connector().await;
+        let connector = connector.map_err(|error| error.of_connection(BACKEND))?;
         #[cfg(feature = "tls")]
         let connector = match &self.target.certificates {
             Some(certificates) => connector.with_tls(crate::tls::options(certificates).await?),

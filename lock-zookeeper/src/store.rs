@@ -85,9 +85,9 @@ impl Found {
 impl Store {
     /// Connects, and reads the floor.
     pub(crate) async fn connect(target: Target) -> Result<Arc<Self>, LockError> {
-        let acls = match target.login {
-            Some(_) => Acls::creator_all(),
-            None => Acls::anyone_all(),
+        let acls = match target.has_a_user() {
+            true => Acls::creator_all(),
+            false => Acls::anyone_all(),
         };
         let (claims, marks, keeper, sights) = Default::default();
         let root = target.root.clone();

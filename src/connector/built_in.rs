@@ -13,10 +13,15 @@ use super::schemes::{Schemes, config};
 
 /// Adds schemes to a list. A scheme whose feature is not enabled gets the feature's name.
 macro_rules! add {
-    ($schemes:ident: $($backend:ty => $($scheme:literal)+, if $feature:literal, else $lacks:literal;)+) => {$(
+    ($schemes:ident: $($options:ty, $connect:ident => $($scheme:literal)+, if $feature:literal, else $lacks:literal;)+) => {$(
         #[cfg(feature = $feature)]
-        let $schemes = $schemes
-            $(.with($scheme, |url: String| async move { <$backend>::connect(&url).await }))+;
+        let $schemes = $schemes$(.with($scheme, |url: String, provider| async move {
+            let options = <$options>::new(url);
+            match provider {
+                Some(provider) => options.credentials(provider).$connect().await,
+                None => options.$connect().await,
+            }
+        }))+;
         #[cfg(not(feature = $feature))]
         let $schemes = $schemes$(.lacking($scheme, $lacks))+;
     )+};
@@ -25,23 +30,23 @@ macro_rules! add {
 /// Adds all backends.
 pub(super) fn all() -> Schemes {
     let schemes = Schemes::default()
-        .with("memory", |url| async move { memory(&url) })
-        .with("file", |url| async move { files(&url) });
+        .with("memory", |url, _| async move { memory(&url) })
+        .with("file", |url, _| async move { files(&url) });
     add! { schemes:
-        lock_etcd::EtcdBackend => "etcd", if "etcd", else "`etcd`";
-        lock_etcd::EtcdBackend => "etcds", if "etcd-tls", else "`etcd-tls`";
-        lock_postgres::PostgresBackend => "postgres" "postgresql", if "postgres", else "`postgres`";
-        lock_redis::RedisBackend => "redis" "redis+unix", if "redis", else "`redis`";
+        lock_etcd::EtcdOptions, connect => "etcd", if "etcd", else "`etcd`";
+        lock_etcd::EtcdOptions, connect => "etcds", if "etcd-tls", else "`etcd-tls`";
+        lock_postgres::PostgresOptions, connect => "postgres" "postgresql", if "postgres", else "`postgres`";
+        lock_redis::RedisOptions, connect => "redis" "redis+unix", if "redis", else "`redis`";
         // Without TLS, the backend itself refuses the URL.
-        lock_redis::RedisBackend => "rediss", if "redis", else "`redis-rustls` or `redis-native-tls`";
-        lock_redis::RedisBackend => "redis-cluster" "rediss-cluster",
+        lock_redis::RedisOptions, connect => "rediss", if "redis", else "`redis-rustls` or `redis-native-tls`";
+        lock_redis::RedisOptions, connect => "redis-cluster" "rediss-cluster",
             if "redis-cluster", else "`redis-cluster`";
-        lock_redis::RedisBackend => "redis-sentinel" "rediss-sentinel",
+        lock_redis::RedisOptions, connect => "redis-sentinel" "rediss-sentinel",
             if "redis-sentinel", else "`redis-sentinel`";
-        lock_redis::QuorumBackend => "redis-quorum" "rediss-quorum",
+        lock_redis::RedisOptions, connect_quorum => "redis-quorum" "rediss-quorum",
             if "redis-quorum", else "`redis-quorum`";
-        lock_zookeeper::ZooKeeperBackend => "zookeeper", if "zookeeper", else "`zookeeper`";
-        lock_zookeeper::ZooKeeperBackend => "zookeepers", if "zookeeper-tls", else "`zookeeper-tls`";
+        lock_zookeeper::ZooKeeperOptions, connect => "zookeeper", if "zookeeper", else "`zookeeper`";
+        lock_zookeeper::ZooKeeperOptions, connect => "zookeepers", if "zookeeper-tls", else "`zookeeper-tls`";
     }
     schemes
 }

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lock_core::backend::{Prefixed, UrlParameters};
-use lock_core::{ClientOptions, DistributedLock, LockClient, LockError, LockName};
+use lock_core::{
+    ClientOptions, CredentialProvider, DistributedLock, LockClient, LockError, LockName,
+};
 
 use tokio::time::{Instant, sleep};
 
-use self::schemes::{Opened, Opening, Schemes, config};
+use self::schemes::{Opened, Opening, Provider, Schemes, config};
 
 /// Pauses between attempts to connect.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
@@ -37,13 +39,14 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub struct Connector {
     schemes: Schemes,
     patience: Duration,
+    provider: Option<Provider>,
 }
 
 impl Connector {
     /// Creates a connector for the backends of this crate. For a backend that is not compiled in, it names the
     /// feature.
     pub fn new() -> Self {
-        Self { schemes: built_in::all(), patience: Duration::ZERO }
+        Self { schemes: built_in::all(), patience: Duration::ZERO, provider: None }
     }
 
     /// Opens URLs that start with `scheme` and a colon by `open`.
@@ -60,6 +63,7 @@ impl Connector {
         B: DistributedLock,
         F: Future<Output = Result<B, LockError>> + Send + 'static,
     {
+        let open = move |url, _| open(url);
         Self { schemes: self.schemes.with(scheme, open), ..self }
     }
 
@@ -77,6 +81,12 @@ impl Connector {
     /// ```
     pub fn retry_for(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// Asks `provider` for user and password at each connection to a server, in place of those of the URL; has no effect
+    /// on memory, files and [further schemes](Self::scheme).
+    pub fn credentials(self, provider: impl CredentialProvider) -> Self {
+        Self { provider: Some(Arc::new(provider)), ..self }
     }
 
     /// Returns the schemes of its URLs, sorted, such as for a help text.
@@ -126,7 +136,7 @@ impl Connector {
         let open = self.schemes.open(url)?;
         let mut parameters = UrlParameters::of(url);
         let prefix = prefix(&mut parameters)?;
-        let opened = self.patiently(|| open(parameters.url())).await;
+        let opened = self.patiently(|| open(parameters.url(), self.provider.clone())).await;
         let backend = opened.map_err(|error| named(error, &parameters))?;
         match prefix {
             None => Ok(backend),

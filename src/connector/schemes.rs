@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use lock_core::{DistributedLock, LockError, Readable};
+use lock_core::{CredentialProvider, DistributedLock, LockError, Readable};
 
-pub(super) type Open = dyn Fn(String) -> Opening + Send + Sync;
+pub(super) type Open = dyn Fn(String, Option<Provider>) -> Opening + Send + Sync;
+pub(super) type Provider = Arc<dyn CredentialProvider>;
 pub(super) type Opening = Pin<Box<dyn Future<Output = Opened> + Send>>;
 pub(super) type Opened = Result<Arc<dyn DistributedLock>, LockError>;
 
@@ -23,14 +24,14 @@ impl Schemes {
     pub(super) fn with<B, F>(
         mut self,
         scheme: impl Into<String>,
-        open: impl Fn(String) -> F + Send + Sync + 'static,
+        open: impl Fn(String, Option<Provider>) -> F + Send + Sync + 'static,
     ) -> Self
     where
         B: DistributedLock,
         F: Future<Output = Result<B, LockError>> + Send + 'static,
     {
-        let open = move |url| -> Opening {
-            let opening = open(url);
+        let open = move |url, provider| -> Opening {
+            let opening = open(url, provider);
             Box::pin(async { Ok(Arc::new(opening.await?) as Arc<dyn DistributedLock>) })
         };
         let scheme = scheme.into();

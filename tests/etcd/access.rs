@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use leasehold::Certificates;
 use leasehold::admin::{Health, Holder};
 use leasehold::etcd::EtcdOptions;
-use leasehold::etcd::etcd_client::Client;
+use leasehold::etcd::etcd_client::{Client, ConnectOptions};
 use leasehold::{LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
 use tokio::time::timeout;
 
 use crate::servers::{EtcdFaults, claims, one_member};
 use crate::support::{
-    SECRET, SLACK, client, client_through, finding, fresh_name, patient, queued, refusal, served,
-    shown, works,
+    APP, SECRET, SLACK, Vault, client, client_through, finding, fresh_name, holds_outlive_expiries,
+    patient, queued, refusal, refusals_are_told_apart, served, shown, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -50,6 +50,35 @@ async fn by_user_and_password_with_rights_below_the_root() {
     let refused = able.acquire(patient(&fresh_name())).await.expect_err("it lacks rights");
     assert!(shown(&refused).contains("rights"), "{refused:?}");
     assert_eq!(rights(&able).await, Health::Risk);
+}
+
+/// C8: a new password ends the logins that were made by the former one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlive_secrets_that_expire() {
+    // The default cost makes each login slow.
+    let server = EtcdServer::start_with(&["--bcrypt-cost", "4"]).await;
+    server.ctl(&["user", "add", &format!("root:{SECRET}")]);
+    server.ctl(&["user", "grant-role", "root", "root"]);
+    server.ctl(&["role", "add", "locks"]);
+    server.ctl(&["role", "grant-permission", "locks", "--prefix=true", "readwrite", "leasehold/"]);
+    server.ctl(&["user", "add", &format!("{APP}:first")]);
+    server.ctl(&["user", "grant-role", APP, "locks"]);
+    server.ctl(&["auth", "enable"]);
+    let as_root = ConnectOptions::new().with_user("root", SECRET);
+    let operator = Client::connect([server.addr().to_string()], Some(as_root)).await;
+    let operator = operator.expect("a connection");
+    let connect = |vault| {
+        let options = EtcdOptions::new(server.url()).credentials(vault);
+        async { Ok(LockClient::new(options.connect().await?)) }
+    };
+    refusals_are_told_apart(connect).await;
+    let vault = Vault::of("first");
+    let client = connect(vault.clone()).await.expect("a connection");
+    let expire = async |secret: &str| {
+        let changed = operator.auth_client().user_change_password(APP, secret).await;
+        changed.expect("root may");
+    };
+    holds_outlive_expiries(&client, &vault, expire).await;
 }
 
 /// A login that the server has forgotten, as after a restart, is renewed.

@@ -8,7 +8,8 @@ use sqlx::postgres::PgListener;
 use crate::security::let_in;
 use crate::server::shared;
 use crate::support::{
-    LIMIT, SECRET, client, fresh_name, held, patient, queued, refusal, released, served, works,
+    APP, LIMIT, SECRET, Vault, client, fresh_name, held, holds_outlive_expiries, patient, queued,
+    refusal, refusals_are_told_apart, released, served, works,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -35,6 +36,31 @@ async fn by_password_and_with_the_rights_that_the_docs_name() {
     let refused = client.acquire(LockRequest::new(fresh_name()).wait(Wait::Never)).await;
     let Err(LockError::Backend { source, .. }) = refused else { panic!("{refused:?}") };
     assert!(!source.is_transient() && source.outcome() == Outcome::NotApplied, "{source:?}");
+}
+
+/// C8: both the connections for requests and the session that listens are opened with the present secret.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlive_secrets_that_expire() {
+    let server = PostgresServer::start().await;
+    works(&client(&server.url()).await).await;
+    server.require_passwords();
+    let expire = |secret: &str| {
+        server.psql(&format!(
+            "ALTER ROLE {APP} PASSWORD '{secret}'; \
+             SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{APP}'"
+        ));
+    };
+    server.psql(&format!("CREATE ROLE {APP} LOGIN"));
+    let_in(&server, APP);
+    expire("first");
+    let connect = |vault| {
+        let options = PostgresOptions::new(server.url_as("nobody", "postgres")).credentials(vault);
+        async { Ok(LockClient::new(options.connect().await?)) }
+    };
+    refusals_are_told_apart(connect).await;
+    let vault = Vault::of("first");
+    let client = connect(vault.clone()).await.expect("a connection");
+    holds_outlive_expiries(&client, &vault, async |secret: &str| expire(secret)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use leasehold::admin::Health;
 #[cfg(feature = "redis-rustls")]
-use leasehold::{Certificates, redis::RedisOptions};
+use leasehold::Certificates;
+use leasehold::admin::Health;
+use leasehold::redis::RedisOptions;
 use leasehold::{LockClient, LockError, LostReason};
 use lock_testkit::RedisServer;
 #[cfg(feature = "redis-rustls")]
@@ -12,9 +13,26 @@ use lock_testkit::TlsRedis;
 use tokio::time::timeout;
 
 use crate::support::{
-    LIMIT, MINUTE, SECRET, client, finding, fresh_name, patient, prefixes_keep_name_spaces_apart,
-    refusal, shown, works,
+    LIMIT, MINUTE, SECRET, Vault, client, expire_on_redis, finding, fresh_name,
+    holds_outlive_expiries, patient, prefixes_keep_name_spaces_apart, refusal,
+    refusals_are_told_apart, shown, works,
 };
+
+/// C8: a secret that expires costs nothing, whatever the protocol is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlive_secrets_that_expire() {
+    let server = RedisServer::start().await;
+    expire_on_redis(&server, "first");
+    let connect = |vault| {
+        let options = RedisOptions::new(server.url() + "?protocol=resp3").credentials(vault);
+        async { Ok(LockClient::new(options.connect().await?)) }
+    };
+    refusals_are_told_apart(connect).await;
+    let vault = Vault::of("first");
+    let client = connect(vault.clone()).await.expect("a connection");
+    let expire = async |secret: &str| expire_on_redis(&server, secret);
+    holds_outlive_expiries(&client, &vault, expire).await;
+}
 
 /// Rights that an ACL user needs.
 pub(crate) const RIGHTS: [&str; 31] = [

@@ -1,10 +1,15 @@
 //! Access to a set of servers by URL, and the doctor's findings on it.
 
+use leasehold::LockClient;
 use leasehold::admin::{Finding, Health};
+use leasehold::redis::RedisOptions;
 use lock_testkit::RedisServer;
 
 use crate::set::Set;
-use crate::support::{fresh_name, held, released};
+use crate::support::{
+    Vault, expire_on_redis, fresh_name, held, holds_outlive_expiries, refusals_are_told_apart,
+    released,
+};
 
 #[cfg(feature = "redis-rustls")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -22,6 +27,22 @@ async fn by_tls() {
     let unknown = refusal(&url).await;
     assert!(unknown.contains("certificate"), "{unknown}");
     refusal(&url.replace("rediss-quorum:", "redis-quorum:")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c08_holds_outlive_secrets_that_expire() {
+    let set = Set::of(3).await;
+    let expire =
+        |secret: &str| set.servers.iter().for_each(|server| expire_on_redis(server, secret));
+    expire("first");
+    let connect = |vault| {
+        let options = RedisOptions::new(set.url()).credentials(vault);
+        async { Ok(LockClient::new(options.connect_quorum().await?)) }
+    };
+    refusals_are_told_apart(connect).await;
+    let vault = Vault::of("first");
+    let client = connect(vault.clone()).await.expect("a connection");
+    holds_outlive_expiries(&client, &vault, async |secret: &str| expire(secret)).await;
 }
 
 /// C31: the doctor reports the number of voting servers, and examines each.

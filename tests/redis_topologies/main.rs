@@ -4,6 +4,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod cluster;
+mod credentials;
 mod failover;
 mod faults;
 mod forgotten;

@@ -3,6 +3,7 @@
 mod access;
 mod certificates;
 mod clocks;
+mod credentials;
 mod fences;
 mod places;
 mod pushes;
@@ -18,6 +19,7 @@ pub(crate) use lock_testkit::faults::*;
 pub(crate) use self::access::*;
 pub(crate) use self::certificates::*;
 pub(crate) use self::clocks::*;
+pub(crate) use self::credentials::*;
 pub(crate) use self::fences::*;
 pub(crate) use self::places::*;
 pub(crate) use self::pushes::*;

@@ -1,11 +1,12 @@
 //! Users.
 
-use leasehold::connect;
 use leasehold::core::Health;
+use leasehold::zookeeper::ZooKeeperOptions;
+use leasehold::{LockClient, connect};
 use zookeeper_client::{Acl, Acls, AuthId, Client, CreateMode, Permission};
 
 use crate::servers::one_member;
-use crate::support::{client, finding, fresh_name, refusal, turn};
+use crate::support::{APP, Vault, client, finding, fresh_name, refusal, shown, turn};
 
 /// C32: only its user may read the nodes of a user. The refusal says so, and shows no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -19,6 +20,27 @@ async fn c32_the_nodes_of_a_user_are_for_that_user_alone() {
         assert!(refused.contains("lacks rights"), "{refused}");
         assert!(!refused.contains("wrong") && !refused.contains("secret"), "{refused}");
     }
+}
+
+/// Each connection asks the provider. The nodes belong to name and password together, so another password has no rights.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_connection_asks_for_its_login() {
+    let (server, root) = (one_member().await, fresh_name());
+    let url = |login: &str| format!("zookeeper://{login}{}/{root}", server.addr());
+    let connect =
+        |vault: &Vault| ZooKeeperOptions::new(url("")).credentials(vault.clone()).connect();
+    let missing = connect(&Vault::default()).await.expect_err("there is none");
+    assert!(missing.is_transient(), "{missing}");
+    assert!(shown(&missing).contains("no credentials: the vault is empty"), "{missing}");
+    let vault = Vault::of("first");
+    let locks = LockClient::new(connect(&vault).await.expect("a connection"));
+    let asked = vault.asked();
+    turn(&locks, "a").await;
+    assert!(vault.asked() > asked, "the session of a TTL has a connection of its own");
+    turn(&client(&url(&format!("{APP}:first@"))).await, "a").await;
+    vault.put(&["second"]);
+    let refused = connect(&vault).await.expect_err("another user").to_string();
+    assert!(refused.contains("lacks rights") && !refused.contains("second"), "{refused}");
 }
 
 /// C31: the doctor tells a user if everybody may end locks, since the nodes were created without a user.

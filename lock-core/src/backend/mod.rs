@@ -6,7 +6,8 @@
 //! [`next_token()`], [`Notifications`] for servers that push, [`ReplyMonitor`] for connections that may swallow
 //! requests, [`Batches`] for requests that are sent together, [`Register`] for stores that compare and swap,
 //! [`LockValue`] and [`Withdrawals`] for stores that keep their own state, [`UrlParameters`] and [`Servers`] for stores
-//! that have a URL, [`Certificates`] for stores that speak TLS, [`Sight`] for waiters that died in a queue, [`probe()`] for doctors.
+//! that have a URL, [`Certificates`] for stores that speak TLS, [`Login`] for
+//! credentials that change, [`Sight`] for waiters that died in a queue, [`probe()`] for doctors.
 //! [`Prefixed`] puts a prefix before the names of another backend.
 //!
 //! Applications need nothing of this module: they hold a [`LockClient`](crate::LockClient).
@@ -18,6 +19,7 @@ mod arc;
 mod batches;
 mod bounds;
 mod certificates;
+mod credentials;
 mod distributed_lock;
 mod ext;
 mod extensions;
@@ -45,6 +47,9 @@ pub use self::bounds::{
     ClockLimit, FALLBACK_POLL, UNCLAIMED_GRANT_TTL, WAITER_LIVENESS, WITHDRAWAL_REMEMBERED,
 };
 pub use self::certificates::{CertificateError, Certificates, Pem, ReadCertificates};
+pub use self::credentials::{
+    CredentialError, CredentialProvider, Credentials, Login, NO_CREDENTIALS,
+};
 pub use self::distributed_lock::{DistributedLock, LossWatch};
 pub use self::ext::DistributedLockExt;
 pub use self::extensions::{KeepsFences, RecordsRuns, ReservesTokens};

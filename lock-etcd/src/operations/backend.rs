@@ -67,8 +67,8 @@ impl EtcdBackend {
 
     /// Connects when it is first needed.
     pub(crate) fn new(target: Target) -> Self {
-        let Target { endpoints, root, options, certificates } = target;
-        let server = Arc::new(Server::new(endpoints, options, certificates, root.floor()));
+        let root = target.root.clone();
+        let server = Arc::new(Server::new(target, root.floor()));
         let watches = Arc::new(Watches::new(server.clone()));
         let claims = Arc::new(Claims::new(server.clone(), root.clone()));
         let waiters = Arc::new(Waiters::new(server.clone(), claims.clone(), watches.clone()));

@@ -200,20 +200,16 @@ fn on_one_session<'a, 'b>(holds: &'a [Hold<'b>]) -> Vec<Vec<&'a Hold<'b>>> {
 mod tests {
     use std::time::Duration;
 
-    use etcd_client::ConnectOptions;
     use lock_core::{Lease, LockRequest};
 
     use super::*;
-    use crate::layout::keys::Root;
-    use crate::options::Target;
+    use crate::EtcdOptions;
 
     /// C8: another client may have taken the hold over while its deletion is in flight. So the server is asked.
     #[tokio::test]
     async fn c08_a_hold_that_is_being_deleted_is_not_lost_before_the_server_says_so() {
-        let endpoints = vec!["127.0.0.1:1".to_owned()];
-        let root = Root::new("/root").expect("a root");
-        let (options, certificates) = (ConnectOptions::new(), None);
-        let cluster = EtcdBackend::new(Target { endpoints, root, options, certificates });
+        let target = EtcdOptions::new("etcd://127.0.0.1:1/root").target();
+        let cluster = EtcdBackend::new(target.expect("a good URL"));
         let claim = LockRequest::new("a").claim().expect("a good claim");
         let lease = format!("lease1:{}:7:30000:a", claim.owner.expose());
         let renewal = Renewal::new(&Lease::import(&lease).expect("a lease"), claim.ttl);

@@ -271,14 +271,10 @@ fn now() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use etcd_client::ConnectOptions;
-
     use super::*;
 
     fn floors() -> Floors {
-        let server =
-            Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), None, String::new());
-        Floors::new(Arc::new(server), &Root::new("/root").expect("a root"))
+        Floors::new(Server::nowhere(), &Root::new("/root").expect("a root"))
     }
 
     fn floor(time: u64, revision: i64) -> Floor {

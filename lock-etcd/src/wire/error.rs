@@ -1,7 +1,7 @@
 //! Meaning of the server's errors for the caller: the outcome of the request, and the use of a retry.
 
 use etcd_client::Error;
-use lock_core::backend::CertificateError;
+use lock_core::backend::{CertificateError, CredentialError};
 use lock_core::{BackendError, Outcome};
 
 pub(crate) const BACKEND: &str = "etcd";
@@ -67,6 +67,17 @@ fn is_stale_login(error: &Error) -> bool {
             .any(|text| status.message().contains(text)))
 }
 
+/// Returns true if the server refuses the user or the password.
+pub(crate) fn is_refused_login(error: &Error) -> bool {
+    matches!(error, Error::GRpcStatus(status)
+        if is_of_login(i32::from(status.code())) && is_about_login(status.message()))
+}
+
+/// The error of a login that was valid: a new one may help.
+pub(crate) fn forgotten_login(error: &Error) -> BackendError {
+    for_now("the server has forgotten our login", text(error))
+}
+
 /// Classifies an error of the client library.
 pub(crate) fn classify(error: Error) -> BackendError {
     let source = text(&error);
@@ -74,7 +85,7 @@ pub(crate) fn classify(error: Error) -> BackendError {
         return lease_gone();
     }
     if is_stale_login(&error) {
-        return for_now("the server has forgotten our login", source);
+        return forgotten_login(&error);
     }
     match &error {
         Error::GRpcStatus(status) => {
@@ -102,12 +113,7 @@ fn classify_status(code: i32, message: &str, source: String) -> BackendError {
             let context = "the server takes no more writes now: check its space and its alarms";
             BackendError::transient(BACKEND, outcome, context, source)
         }
-        code::UNAUTHENTICATED
-        | code::INVALID_ARGUMENT
-        | code::FAILED_PRECONDITION
-        | code::PERMISSION_DENIED
-            if is_about_login(message) =>
-        {
+        code if is_of_login(code) && is_about_login(message) => {
             let context = "the server wants other credentials: check user and password";
             for_good(Outcome::NotApplied, context, source)
         }
@@ -137,7 +143,9 @@ fn for_now(context: &'static str, source: String) -> BackendError {
 fn classify_local(error: &Error, source: String) -> BackendError {
     match error {
         Error::IoError(error)
-            if error.get_ref().is_some_and(|error| error.is::<CertificateError>()) =>
+            if error.get_ref().is_some_and(|error| {
+                error.is::<CertificateError>() || error.is::<CredentialError>()
+            }) =>
         {
             for_now("no connection was made", source)
         }
@@ -256,6 +264,17 @@ pub(crate) fn refused_by_tls(error: BackendError, doubt: &str) -> BackendError {
          etcds://"
     );
     BackendError::transient(BACKEND, error.outcome(), context, error)
+}
+
+/// Returns true if a status with this code may be about the login.
+fn is_of_login(code: i32) -> bool {
+    matches!(
+        code,
+        code::UNAUTHENTICATED
+            | code::INVALID_ARGUMENT
+            | code::FAILED_PRECONDITION
+            | code::PERMISSION_DENIED
+    )
 }
 
 fn is_about_login(message: &str) -> bool {

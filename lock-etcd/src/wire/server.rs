@@ -15,16 +15,17 @@ use etcd_client::{
     Client, ConnectOptions, Error, GetOptions, GetResponse, ResponseHeader, Txn, TxnOp, TxnResponse,
 };
 use futures_util::future::FutureExt;
-use lock_core::backend::{Batches, PendingReply, ReplyMonitor};
-use lock_core::{BackendError, Certificates};
+use lock_core::backend::{Batches, Login, PendingReply, ReplyMonitor};
+use lock_core::{BackendError, Certificates, Credentials};
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::timeout;
 
+use crate::options::Target;
 use crate::wire::answer::Answer;
 use crate::wire::error::{
-    BACKEND, classify, ended_silently, is_tls_alert, refused_by_plain, refused_by_tls,
-    spoils_connection,
+    BACKEND, classify, ended_silently, forgotten_login, is_refused_login, is_tls_alert,
+    refused_by_plain, refused_by_tls, spoils_connection,
 };
 use crate::wire::identity::Identity;
 
@@ -41,6 +42,7 @@ pub(crate) struct Server {
     options: ConnectOptions,
     /// The certificates of connections by TLS.
     certificates: Option<Certificates>,
+    login: Login,
     /// The key that a probe reads.
     probed: String,
     /// Number of this client's preferred member.
@@ -62,16 +64,19 @@ pub(crate) struct Link {
 }
 
 impl Server {
-    pub(crate) fn new(
-        endpoints: Vec<String>,
-        options: ConnectOptions,
-        certificates: Option<Certificates>,
-        probed: String,
-    ) -> Self {
+    pub(crate) fn new(target: Target, probed: String) -> Self {
+        let Target { endpoints, options, certificates, login, .. } = target;
         let home = rand::random_range(0..endpoints.len());
         let current = Mutex::new(Arc::new(Link::to(home)));
         let identity = Identity::default();
-        Self { endpoints, options, certificates, probed, home, current, identity }
+        Self { endpoints, options, certificates, login, probed, home, current, identity }
+    }
+
+    /// Returns a cluster that nothing reaches.
+    #[cfg(test)]
+    pub(crate) fn nowhere() -> Arc<Self> {
+        let target = crate::EtcdOptions::new("etcd://127.0.0.1:1").target().expect("a good URL");
+        Arc::new(Self::new(target, String::new()))
     }
 
     /// Sends one request to the connected member. A failure that may pass names the member.
@@ -84,19 +89,21 @@ impl Server {
     {
         let link = self.link();
         let reply = self.request_over(&link);
-        let answer = match self.client(&link).await {
-            Ok(client) => request(client).await,
-            Err(error) => Err(error),
+        let (answer, was_open) = match self.client(&link).await {
+            Ok(client) => (request(client).await, true),
+            Err(error) => (Err(error), false),
         };
         reply.received();
         let error = match answer {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        if spoils_connection(&error) {
+        // The driver renews an expired login by the credentials of its connection. The provider may have others now.
+        let is_outdated = was_open && self.login.is_provided() && is_refused_login(&error);
+        if is_outdated || spoils_connection(&error) {
             self.retire(&link);
         }
-        let mut error = classify(error);
+        let mut error = if is_outdated { forgotten_login(&error) } else { classify(error) };
         if let Some(certificates) = self.certificates.as_ref().filter(|_| is_tls_alert(&error)) {
             error = refused_by_tls(error, &certificates.doubt().await);
         }
@@ -240,9 +247,16 @@ impl Server {
         self.endpoints.len()
     }
 
-    /// Opens a separate connection to one member, by TLS with the certificates as they are now.
+    /// Opens a separate connection to one member, with the login and the certificates as they are now.
     pub(crate) async fn connect(&self, number: usize) -> Result<Client, Error> {
-        let options = self.options.clone();
+        self.login.log_in(|given| self.connect_as(number, given), is_refused_login).await
+    }
+
+    async fn connect_as(&self, number: usize, given: Option<Credentials>) -> Result<Client, Error> {
+        let options = match given.filter(|given| *given != Credentials::default()) {
+            Some(Credentials { user, secret }) => self.options.clone().with_user(user, secret),
+            None => self.options.clone(),
+        };
         let options = match &self.certificates {
             Some(certificates) => with_tls(options, certificates).await?,
             None => options,

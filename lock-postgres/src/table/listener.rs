@@ -88,7 +88,7 @@ impl Listener {
     }
 
     async fn open(&self) -> Result<(PgListener, i64), Error> {
-        let mut session = listening(self.server.connections.options()).await?;
+        let mut session = self.server.connections.opener.log_in(listening).await?;
         session.execute(sqlx::raw_sql(KEEP_ALIVE)).await?;
         let number = uuid::Uuid::new_v4().as_u64_pair().0.cast_signed();
         let call = self.server.call("listen").number(number);

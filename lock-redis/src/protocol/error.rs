@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
+use lock_core::backend::NO_CREDENTIALS;
 use lock_core::{BackendError, BoxError, Outcome};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
 
@@ -261,11 +262,16 @@ fn refused(error: RedisError, context: &'static str) -> BackendError {
 /// Returns true if the server, or our own configuration, refuses us: no retry will help.
 fn is_refusal(error: &RedisError) -> bool {
     let kind = error.kind();
-    let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS" | "NOPERM" | "ERR"));
-    refused
-        || kind == ErrorKind::AuthenticationFailed
+    is_refused_login(error)
+        || matches!(error.code(), Some("NOPERM" | "ERR"))
         || kind == ErrorKind::InvalidClientConfig
         || kind == ErrorKind::Server(ServerErrorKind::ResponseError)
+}
+
+/// Returns true if the server refuses the user or the password.
+pub(crate) fn is_refused_login(error: &RedisError) -> bool {
+    let refused = matches!(error.code(), Some("NOAUTH" | "WRONGPASS"));
+    refused || error.kind() == ErrorKind::AuthenticationFailed
 }
 
 fn full(error: RedisError) -> BackendError {
@@ -278,6 +284,7 @@ fn full(error: RedisError) -> BackendError {
 fn connecting(error: &RedisError) -> &'static str {
     let text = error.to_string().to_lowercase();
     match () {
+        () if text.contains(NO_CREDENTIALS) => "no connection was made",
         () if ["certificate", "handshake"].iter().any(|word| text.contains(word)) => {
             "the server and this client do not accept each other by TLS: check its certificate, the authority that \
              signed it, and the host in the URL"

@@ -51,14 +51,14 @@ impl Hosts {
         Self { database: format!("/{database}"), ..self }
     }
 
-    /// Returns the same hosts with another user and password, or with none.
+    /// Returns the same hosts as sentinels, with another user and password, or with none.
     #[cfg(feature = "sentinel")]
-    pub(crate) fn with_login(self, user: &str, password: &str) -> Self {
+    pub(crate) fn as_sentinels(self, user: &str, password: &str) -> Self {
         let login = match (user, password) {
             ("", "") => String::new(),
             _ => format!("{}:{}@", encoded(user), encoded(password)),
         };
-        Self { login, ..self }
+        Self { login, options: self.options.at_sentinels(), ..self }
     }
 
     /// Returns the opener of connections to the host at `address`.

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use lock_core::backend::{ClockLimit, UrlParameters};
-use lock_core::{Certificates, LockError};
+use lock_core::backend::{ClockLimit, Login, UrlParameters};
+use lock_core::{Certificates, CredentialProvider, LockError};
 use redis::Client;
 
 use crate::wire::connection::with_socket_settings;
@@ -16,6 +16,7 @@ pub struct RedisOptions {
     url: String,
     pub(crate) clock: ClockLimit,
     certificates: Option<Certificates>,
+    login: Login,
 }
 
 impl RedisOptions {
@@ -38,7 +39,8 @@ impl RedisOptions {
     /// key. For a prefix use `prefix` with `leasehold::connect`, or wrap the backend in
     /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
-        Self { url: url.into(), clock: ClockLimit::ADay, certificates: None }
+        let (certificates, login) = Default::default();
+        Self { url: url.into(), clock: ClockLimit::ADay, certificates, login }
     }
 
     /// Acquires locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens that are
@@ -50,6 +52,17 @@ impl RedisOptions {
     /// Sets the certificates of connections by TLS, in place of the URL's `ca`, `cert` and `key`.
     pub fn certificates(self, certificates: Certificates) -> Self {
         Self { certificates: Some(certificates), ..self }
+    }
+
+    /// Asks `provider` for user and password at each connection, in place of those of the URL.
+    pub fn credentials(self, provider: impl CredentialProvider) -> Self {
+        Self { login: Login::by(provider), ..self }
+    }
+
+    /// Returns the same options with the provider's credentials at sentinels.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn at_sentinels(self) -> Self {
+        Self { login: self.login.at_sentinels(), ..self }
     }
 
     /// Returns the part before the first colon of the URL.
@@ -92,7 +105,7 @@ impl RedisOptions {
             with_socket_settings(&*url).map_err(|_| UrlParameters::of(&url).malformed(FORM))?;
         let client = Client::open(info)
             .map_err(|_| unusable("the driver does not accept it; check address and TLS"))?;
-        Ok(Opener::new(client, certificates))
+        Ok(Opener::new(client, certificates, self.login.clone()))
     }
 
     /// Returns the certificates, and the URL without them.

@@ -104,7 +104,8 @@ impl Link {
         let (tell, opened) = watch::channel(None);
         let (queue, requests) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            let opened = connected(&opener, role).await;
+            let connect = |opener| async move { connected(&opener, role).await };
+            let opened = opener.log_in(connect).await;
             tell.send_replace(Some(opened.clone()));
             if let Ok(opened) = opened {
                 told_open.send_replace(Some(opened.way.clone()));

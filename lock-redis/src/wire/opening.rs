@@ -4,7 +4,8 @@ use std::io;
 use std::net::SocketAddr;
 
 use futures_util::future::{FutureExt, select_ok};
-use lock_core::Certificates;
+use lock_core::backend::Login;
+use lock_core::{Certificates, Credentials};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
@@ -12,18 +13,20 @@ use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, Error
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
+use crate::protocol::error::is_refused_login;
 use crate::wire::socket::Socket;
 
-/// The opener of connections to one server, by TLS with the certificates as they are then.
+/// The opener of connections to one server, with the login and the certificates as they are then.
 #[derive(Clone)]
 pub(crate) struct Opener {
     client: Client,
     certificates: Certificates,
+    login: Login,
 }
 
 impl Opener {
-    pub(crate) fn new(client: Client, certificates: Certificates) -> Self {
-        Self { client, certificates }
+    pub(crate) fn new(client: Client, certificates: Certificates, login: Login) -> Self {
+        Self { client, certificates, login }
     }
 
     /// Returns the server, the login and the settings of connections.
@@ -44,7 +47,37 @@ impl Opener {
             }
             _ => ConnectionAddr::Tcp(host, port),
         };
-        Ok(Self::new(Client::open(info.set_addr(address))?, self.certificates.clone()))
+        self.with(info.set_addr(address))
+    }
+
+    fn with(&self, info: ConnectionInfo) -> Result<Self, RedisError> {
+        Ok(Self { client: Client::open(info)?, ..self.clone() })
+    }
+
+    /// Opens a connection by `open`, which gets an opener with the credentials to use.
+    pub(crate) async fn log_in<T, F>(&self, open: impl Fn(Self) -> F) -> Result<T, RedisError>
+    where
+        F: Future<Output = Result<T, RedisError>>,
+    {
+        let open = |given| {
+            let opener = self.with_credentials(given);
+            let opening = opener.map(&open);
+            async move { opening?.await }
+        };
+        self.login.log_in(open, is_refused_login).await
+    }
+
+    /// Returns the opener with these credentials. An empty part leaves that of the URL.
+    fn with_credentials(&self, given: Option<Credentials>) -> Result<Self, RedisError> {
+        let Some(Credentials { user, secret }) = given else { return Ok(self.clone()) };
+        let mut settings = self.info().redis_settings().clone();
+        if !user.is_empty() {
+            settings = settings.set_username(user);
+        }
+        if !secret.is_empty() {
+            settings = settings.set_password(secret);
+        }
+        self.with(self.info().clone().set_redis_settings(settings))
     }
 
     /// Returns the driver's client for one connection, with the certificates as they are now.

@@ -60,8 +60,8 @@ impl NotificationTransport for Subscriber {
         let way = links.borrow_and_update().clone();
         links.has_changed().map_err(|_| no_more_asked())?;
         let way = way.as_ref().unwrap_or(&self.opener);
-        let opened = async { way.client().await?.get_async_pubsub().await };
-        let mut connection = match opened.await {
+        let open = |way: Opener| async move { way.client().await?.get_async_pubsub().await };
+        let mut connection = match way.log_in(open).await {
             Err(error) if way.is_by_tls() => Err(way.explained(error).await),
             opened => opened,
         }

@@ -1,4 +1,3 @@
-use etcd_client::ConnectOptions;
 use lock_core::LockRequest;
 
 use super::*;
@@ -7,9 +6,7 @@ use super::*;
 const RANGE: &str = "root/locks/a/";
 
 fn claims() -> Claims {
-    let server =
-        Server::new(vec!["127.0.0.1:1".to_owned()], ConnectOptions::new(), None, String::new());
-    Claims::new(Arc::new(server), Root::new("/root").expect("a root"))
+    Claims::new(Server::nowhere(), Root::new("/root").expect("a root"))
 }
 
 fn claim() -> Claim {

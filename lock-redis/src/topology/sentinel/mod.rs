@@ -126,7 +126,7 @@ impl Sentinels {
                 "the name of the primary comes after the hosts: redis-sentinel://host/name",
             ));
         }
-        let sentinels = hosts.clone().with_login(&user, &password);
+        let sentinels = hosts.clone().as_sentinels(&user, &password);
         let connection = |address: &String| {
             Ok((address.clone(), Connection::new(sentinels.opener(address)?, Role::Any)))
         };
