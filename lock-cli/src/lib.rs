@@ -45,6 +45,7 @@ mod schema;
 mod stderr;
 mod terminal;
 mod url;
+mod url_file;
 mod waiting;
 mod watch;
 

@@ -15,6 +15,7 @@ use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use crate::args::Cli;
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use crate::url_file::UrlFile;
 
 /// Characters with a meaning in a file URL.
 const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
@@ -23,13 +24,14 @@ const SPECIAL: &AsciiSet = &CONTROLS.add(b'%').add(b'?').add(b'#');
 pub(crate) struct StoreUrl<'a> {
     url: String,
     connector: &'a Connector,
+    /// The file of the URL, if it can be read again.
+    file: Option<UrlFile>,
     /// True if no URL was given.
     is_default: bool,
 }
 
 impl<'a> StoreUrl<'a> {
-    /// Chooses the typed URL, the URL in the file, LEASEHOLD_URL, or else this user's own directory. It is read once:
-    /// the file may be a pipe.
+    /// Chooses the typed URL, the URL in the file, LEASEHOLD_URL, or else this user's own directory.
     pub(crate) fn new(cli: &Cli, connector: &'a Connector) -> Result<Self, Failure> {
         let typed = cli.url.as_ref().map(|url| (url.clone(), "--url".to_owned()));
         let (url, from) = match (typed, &cli.url_file) {
@@ -42,7 +44,8 @@ impl<'a> StoreUrl<'a> {
                 Some(Ok(url)) => (url.trim().to_owned(), "LEASEHOLD_URL".to_owned()),
                 Some(Err(_)) => return Err(usage("LEASEHOLD_URL is not UTF-8")),
                 None => {
-                    return Ok(Self { url: own_directory()?, connector, is_default: true });
+                    let url = own_directory()?;
+                    return Ok(Self { url, connector, file: None, is_default: true });
                 }
             },
         };
@@ -52,7 +55,8 @@ impl<'a> StoreUrl<'a> {
                 "give it a URL, or leave it out for the locks of this user on this machine alone";
             return Err(usage(&format!("{from} is empty: {remedy}")));
         }
-        Ok(Self { url, connector, is_default: false })
+        let file = cli.url_file.as_deref().and_then(|path| UrlFile::of(path, &url));
+        Ok(Self { url, connector, file, is_default: false })
     }
 
     /// Returns a client of the locks. They must be the same locks for all who name them like this.
@@ -76,7 +80,10 @@ impl<'a> StoreUrl<'a> {
                  may have other working directories, and `~` is not expanded in a URL",
             ));
         }
-        let connector = self.connector.clone().retry_for(patience);
+        let mut connector = self.connector.clone().retry_for(patience);
+        if let Some(file) = &self.file {
+            connector = connector.credentials(file.clone());
+        }
         Ok(connector.connect_with(&self.url, options).await?)
     }
 

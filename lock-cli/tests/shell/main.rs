@@ -17,6 +17,7 @@ mod losing;
 mod once;
 mod packaging;
 mod pages;
+mod rotation;
 mod running;
 mod sharing;
 mod shell;
