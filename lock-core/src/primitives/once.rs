@@ -3,12 +3,17 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
+use tokio::time::sleep;
+
 use crate::client::{Finished, LockClient};
 use crate::guard::LockGuard;
 use crate::model::{
     Contention, FencingToken, InputKind, InvalidInput, LockError, LockName, LockRequest,
     Occurrence, Record, Ttl, Wait,
 };
+
+/// Interval at which a run that waits looks for the record of the present one, whose lock may outlast it.
+const LOOKS: Duration = Duration::from_secs(1);
 
 /// Default time for which a record is kept: a week.
 const REMEMBER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -19,8 +24,9 @@ const REMEMBER: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 pub enum OnceOutcome<T> {
     /// The work ran here.
     Ran(T),
-    /// Another has the lock: it runs the job now, or ran it less than [`at_least`](Once::at_least) ago. The label
-    /// names it. The TTL left is the time until the lock is free, unless it is renewed.
+    /// Another has the lock, also at the end of the [wait](Once::wait): it runs the job now, or ran it less than
+    /// [`at_least`](Once::at_least) ago. The label names it. The TTL left is the time until the lock is free, unless
+    /// it is renewed.
     Skipped(Contention),
     /// This [occurrence](Once::occurrence) ran before and succeeded, under this token.
     Done(FencingToken),
@@ -59,7 +65,7 @@ impl LockClient {
     /// Returns a job that several processes start at about the same time, and only one runs, such as a nightly job in
     /// the crontab of each host. It is what ShedLock does, with a fencing token.
     ///
-    /// It never waits: a process that comes second is skipped. Another name is another job.
+    /// A process that comes second is skipped, unless it [waits](Once::wait). Another name is another job.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), lock_core::LockError> {
@@ -114,6 +120,24 @@ impl Once {
         Self { remember: span, ..self }
     }
 
+    /// Waits for the present run, as the pods of a deploy do while one of them migrates: the outcome is
+    /// [`Done`](OnceOutcome::Done) within about a second when that run is recorded, also where it keeps the lock for
+    /// [`at_least`](Self::at_least). If that run failed, or its process died, this one runs the job. At the end of the
+    /// wait the outcome is [`Skipped`](OnceOutcome::Skipped). By default a run does not wait.
+    ///
+    /// Set an [`occurrence`](Self::occurrence) too: without one nothing is recorded, and each process that waits runs
+    /// the job in its turn. Beside `at_least` that is refused as [`LockError::Invalid`]. The looks for a record, one at
+    /// each end of the wait, are not part of it; each takes a request time-out at most.
+    pub fn wait(self, wait: impl Into<Wait>) -> Self {
+        Self { request: self.request.wait(wait), ..self }
+    }
+
+    /// Calls `listener` with the known facts about the present run, each time the server has told them to this run,
+    /// which [waits](Self::wait): see [`LockRequest::on_wait`].
+    pub fn on_wait(self, listener: impl Fn(&Contention) + Send + Sync + 'static) -> Self {
+        Self { request: self.request.on_wait(listener), ..self }
+    }
+
     /// Sets the time for which the server keeps the lock unrenewed; default as for any [request](LockRequest::ttl).
     /// If the process dies, others get in after this time, or after [`at_least`](Self::at_least) from the start if
     /// that is later.
@@ -157,11 +181,11 @@ impl Once {
     /// The work did not begin, except for the last:
     ///
     /// - [`LockError::Invalid`] if the name, the TTL, `at_least`, the label, the occurrence or `remember` is outside its
-    ///   limits: nothing was sent.
+    ///   limits, or a run waits with `at_least` and without an occurrence: nothing was sent.
     /// - [`LockError::Unsupported`] if the backend [cannot](crate::DistributedLock::run_records) keep others out for
     ///   `at_least`, or record an occurrence.
     /// - [`LockError::NotALock`], [`LockError::Backend`], [`LockError::Closed`] as
-    ///   [`acquire`](LockClient::acquire).
+    ///   [`acquire`](LockClient::acquire). [`LockError::Timeout`] if the server did not answer during the wait.
     /// - [`LockError::Lost`] if the lock was lost before the work ended, and the work was dropped. Its effects until
     ///   then stay: let the resource check the token.
     ///
@@ -206,12 +230,15 @@ impl Once {
         if let Some(token) = run.done().await? {
             return Ok(OnceOutcome::Done(token));
         }
-        let guard = match run.client.acquire(run.request.clone()).await {
+        let acquired = tokio::select! {
+            biased;
+            acquired = run.client.acquire(run.request.clone()) => acquired,
+            // C41: a present run that is recorded may keep the lock.
+            token = run.recorded(), if run.waits => return Ok(OnceOutcome::Done(token)),
+        };
+        let guard = match acquired {
             Ok(guard) => guard,
-            Err(LockError::NotAcquired { contention, .. }) => {
-                return Ok(OnceOutcome::Skipped(contention));
-            }
-            Err(error) => return Err(error),
+            Err(error) => return run.skipped(error).await,
         };
         // C42: the previous holder may have recorded it since we looked.
         if let Some(token) = run.done().await? {
@@ -232,6 +259,7 @@ struct Checked {
     name: LockName,
     occurrence: Option<Occurrence>,
     at_least: Option<Ttl>,
+    waits: bool,
 }
 
 impl Checked {
@@ -243,13 +271,39 @@ impl Checked {
         Record::check_remember(remember)?;
         let name = claim.name;
         let occurrence = occurrence.map(Occurrence::new).transpose()?;
+        let waits = request.wait_policy().waits();
+        if waits && at_least.is_some() && occurrence.is_none() {
+            return Err(would_run_again().into());
+        }
         let backend = client.store().name();
         let records = client.store().run_records().is_ok();
         if !records && (at_least.is_some() || occurrence.is_some()) {
             let what = "keep others out after a run, or record it";
             return Err(LockError::Unsupported { name, backend, what });
         }
-        Ok(Self { client, request, name, occurrence, at_least })
+        Ok(Self { client, request, name, occurrence, at_least, waits })
+    }
+
+    /// Waits until the occurrence is recorded. The acquisition beside it reports a server that does not answer.
+    async fn recorded(&self) -> FencingToken {
+        loop {
+            sleep(LOOKS).await;
+            if let Ok(Some(token)) = self.done().await {
+                return token;
+            }
+        }
+    }
+
+    /// Returns the outcome of a run that did not get the lock.
+    async fn skipped<T>(&self, error: LockError) -> Result<OnceOutcome<T>, LockError> {
+        let (LockError::NotAcquired { contention, .. }
+        | LockError::Timeout { contention: Some(contention), .. }) = error
+        else {
+            return Err(error);
+        };
+        // C41: the present run may have been recorded at the very end of the wait.
+        let done = if self.waits { self.done().await? } else { None };
+        Ok(done.map_or(OnceOutcome::Skipped(contention), OnceOutcome::Done))
     }
 
     /// Returns the token of the recorded run, if this run has an occurrence.
@@ -270,4 +324,10 @@ fn checked_span(span: Duration) -> Result<Ttl, InvalidInput> {
         let text = format!("others cannot be kept out for at least {span:?}: choose 10 ms to 24 h");
         InvalidInput::new(InputKind::Ttl, text)
     })
+}
+
+fn would_run_again() -> InvalidInput {
+    let text = "a run that waits, with at_least and without an occurrence, would only run the job twice: \
+                set an occurrence, or do not wait";
+    InvalidInput::new(InputKind::Occurrence, text)
 }

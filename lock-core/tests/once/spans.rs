@@ -4,7 +4,7 @@ use std::future::pending;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use lock_core::{InputKind, Lease, LockClient, LockError, LostReason, MemoryBackend};
+use lock_core::{InputKind, Lease, LockClient, LockError, LostReason, MemoryBackend, OnceOutcome};
 use lock_testkit::{Fault, Operation};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -302,4 +302,21 @@ async fn c41_a_bad_run_is_refused_before_any_io() {
     }
     let calls = [Operation::Acquire, Operation::Runs].map(|sent| faulty.calls(sent));
     assert_eq!(calls, [0, 0]);
+}
+
+/// C41: who waits for a run learns of its record within a second, though the lock stays held for the span.
+#[tokio::test(start_paused = true)]
+async fn c41_who_waits_learns_of_the_record_and_not_of_the_end_of_the_span() {
+    let store = MemoryBackend::new();
+    let [one, other] = [LockClient::new(store.clone()), LockClient::new(store)];
+    let once = |client: &LockClient| client.once("job").at_least(HOUR).occurrence("x");
+    let guard = once(&one).begin().await.expect("an answer").ran().expect("a free lock");
+    let began = Instant::now();
+    let (outcome, ()) = tokio::join!(once(&other).wait(2 * HOUR).begin(), async {
+        sleep(MINUTE).await;
+        guard.record("x", HOUR).await.expect("it is held");
+        guard.release().await.expect("held to the end");
+    });
+    assert!(matches!(outcome, Ok(OnceOutcome::Done(_))), "{outcome:?}");
+    assert!(began.elapsed() < MINUTE + 3 * SECOND, "{:?}", began.elapsed());
 }

@@ -87,6 +87,8 @@ macro_rules! conformance_tests {
             c41_a_loss_is_noticed_at_the_pace_of_the_ttl
             c41_a_bound_ends_a_run_within_its_span
             c41_of_those_that_start_at_once_one_runs
+            c41_a_run_that_waits_is_done_or_runs_itself
+            c41_a_run_that_waits_in_vain_is_skipped
             c42_a_server_that_is_back_in_time_records
             c42_a_silent_server_is_no_error_of_the_run
             c46_an_eviction_takes_the_fence_with_it

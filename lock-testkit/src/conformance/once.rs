@@ -154,6 +154,53 @@ pub async fn c41_of_those_that_start_at_once_one_runs(harness: &dyn Harness) {
     assert!(next > first, "each run is to have a greater token");
 }
 
+/// C41: a run that waits is done when the present one is recorded, though that keeps the lock for its span, and runs
+/// the job itself when the present one failed.
+pub async fn c41_a_run_that_waits_is_done_or_runs_itself(harness: &dyn Harness) {
+    let Some(_) = running_once(harness).await else { return };
+    for is_recorded in [true, false] {
+        let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+        let once = |client: &LockClient| client.once(name.as_str()).occurrence("x");
+        let present = once(&one).ttl(harness.long_ttl());
+        let span = harness.limit() * 4;
+        let guard = begun(if is_recorded { present.at_least(span) } else { present }).await;
+        let token = guard.token();
+        let waits = once(&other).ttl(harness.ttl() * 3).wait(harness.limit() * 2);
+        let present_ends = async {
+            eventually(harness, "it waits", async || {
+                let state = answered(harness, async || one.admin().inspect(&name).await).await;
+                state.waiters.unwrap_or(1) > 0
+            })
+            .await;
+            if is_recorded {
+                guard.record("x", harness.limit() * 60).await.expect("it is held");
+            }
+            guard.release().await.expect("held to the end");
+        };
+        let outcome = timeout(harness.limit(), waits.run(async |held| held.token()));
+        let (outcome, ()) = tokio::join!(outcome, present_ends);
+        match (is_recorded, outcome.expect("it is to see the end").expect("an answer")) {
+            (true, OnceOutcome::Done(by)) => assert_eq!(by, token, "it tells the present run"),
+            (false, OnceOutcome::Ran(ran)) => assert!(ran.value > token, "it runs under its own"),
+            (_, other) => panic!("recorded: {is_recorded}, and yet {other:?}"),
+        }
+        harness.evict(&name).await;
+    }
+}
+
+/// C41: a run that waits is skipped at the end of the wait. A wait that would only run the job twice is refused.
+pub async fn c41_a_run_that_waits_in_vain_is_skipped(harness: &dyn Harness) {
+    let (one, other, name) = (client(harness).await, client(harness).await, fresh_name());
+    let once = |client: &LockClient| client.once(name.as_str()).ttl(harness.long_ttl());
+    let guard = begun(once(&one).label("host-7")).await;
+    let late = once(&other).wait(harness.request_timeout()).begin().await.expect("an answer");
+    let OnceOutcome::Skipped(by) = late else { panic!("a run is not to begin: {late:?}") };
+    assert_eq!(by.holder.expect("a holder").as_str(), "host-7", "it is to be told by whom");
+    let twice = once(&other).wait(harness.ttl()).at_least(harness.ttl()).begin().await;
+    assert!(matches!(twice, Err(LockError::Invalid(_))), "it would run twice: {twice:?}");
+    guard.release().await.expect("held to the end");
+}
+
 /// Returns a backend that delays releases and records runs. A backend without this refuses before anything is sent.
 pub(super) async fn running_once(
     harness: &dyn Harness,
