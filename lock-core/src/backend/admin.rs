@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::Stream;
+use futures_util::stream::{self, Stream};
 
 use crate::model::{BackendError, Finding, Holder, LockName, LockState, Whom};
 
@@ -13,6 +13,9 @@ use crate::model::{BackendError, Finding, Holder, LockName, LockState, Whom};
 ///
 /// A stream that has ended signals nothing more.
 pub type Changes = Pin<Box<dyn Stream<Item = ()> + Send>>;
+
+/// The pages of a listing. Their locks are sorted by name, and no lock is on two pages. After an error there is no page.
+pub type Pages<'a> = Pin<Box<dyn Stream<Item = Result<Vec<LockState>, BackendError>> + Send + 'a>>;
 
 /// Looks at the locks of a backend from outside, and ends holds by force.
 ///
@@ -59,6 +62,15 @@ pub trait LockAdmin: Send + Sync {
     ) -> Result<Vec<LockState>, BackendError> {
         let _ = time;
         self.list(prefix, limit).await
+    }
+
+    /// Lists the same in pages, for a store with more locks than fit into memory or into the time of one answer. A page
+    /// may be empty. By default it is one page, the [`list`](Self::list).
+    ///
+    /// # Errors
+    /// As [`list`](Self::list): an item of the stream. An incomplete listing ends with such an error, which has no locks.
+    fn pages(&self, prefix: String, limit: usize) -> Pages<'_> {
+        Box::pin(stream::once(async move { self.list(&prefix, limit).await }))
     }
 
     /// Ends the holds of `whom` and grants the lock to the waiters that fit then. Returns the former holders in the

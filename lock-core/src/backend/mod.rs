@@ -39,7 +39,7 @@ mod withdrawals;
 
 pub use async_trait::async_trait;
 
-pub use self::admin::{Changes, LockAdmin, evicted};
+pub use self::admin::{Changes, LockAdmin, Pages, evicted};
 pub use self::admission::Admission;
 pub use self::answers::{Attempt, Extension, Grant, Recording, Release, Reserved, TokenRange};
 pub use self::batches::Batches;

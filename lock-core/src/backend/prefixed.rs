@@ -1,10 +1,12 @@
 //! Locks whose names have a prefix in the store.
 
+use std::future::ready;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt};
 
-use super::admin::{Changes, LockAdmin};
+use super::admin::{Changes, LockAdmin, Pages};
 use super::answers::{Attempt, Extension, Recording, Release, Reserved};
 use super::distributed_lock::{DistributedLock, LossWatch};
 use super::extensions::{KeepsFences, RecordsRuns, ReservesTokens};
@@ -204,6 +206,25 @@ impl<B: DistributedLock> LockAdmin for Prefixed<B> {
         let known =
             |states: Vec<LockState>| states.into_iter().filter_map(known).take(limit).collect();
         listed.map(known).map_err(|error| error.renaming(known))
+    }
+
+    fn pages(&self, prefix: String, limit: usize) -> Pages<'_> {
+        let admin = match self.able(self.backend.admin()) {
+            Ok(admin) => admin,
+            Err(error) => return Box::pin(stream::once(ready(Err(error)))),
+        };
+        let known = |state: LockState| Some(LockState { name: self.known(&state.name)?, ..state });
+        let mut left = limit;
+        // C49: one more, as in a listing.
+        let pages = admin.pages(self.stored_start(&prefix), limit.saturating_add(1));
+        Box::pin(pages.map(move |page| {
+            let mut known = |states: Vec<LockState>| -> Vec<LockState> {
+                let page: Vec<_> = states.into_iter().filter_map(known).take(left).collect();
+                left -= page.len();
+                page
+            };
+            page.map(&mut known).map_err(|error| error.renaming(known))
+        }))
     }
 
     async fn evict(&self, name: &LockName, whom: &Whom) -> Result<Vec<Holder>, BackendError> {

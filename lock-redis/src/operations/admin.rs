@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::future::join_all;
-use lock_core::backend::{Changes, PROBE, take_and_give_back};
+use lock_core::backend::{Changes, PROBE, Pages, take_and_give_back};
 use lock_core::{BackendError, Finding, Holder, LockAdmin, LockName, LockState, Whom};
 use redis::cmd;
 
@@ -13,7 +13,7 @@ use crate::operations::changes::changes;
 use crate::operations::doctor;
 use crate::protocol::error::unreadable;
 use crate::protocol::keys::Keys;
-use crate::protocol::listing::{States, Unused, list};
+use crate::protocol::listing::{States, Unused, list, pages};
 use crate::protocol::reply;
 use crate::scripts::{EVICT, INSPECT};
 use crate::topology::{in_order, picked};
@@ -43,6 +43,14 @@ impl LockAdmin for RedisBackend {
         let inspect =
             |page: Vec<LockName>| async move { Ok(self.inspect_all(&page, Unused::LeftOut).await) };
         list(time, limit, names, inspect).await
+    }
+
+    fn pages(&self, prefix: String, limit: usize) -> Pages<'_> {
+        let names = async move { self.server.names_within(&prefix, Duration::MAX).await };
+        let inspect = move |page: Vec<LockName>| async move {
+            Ok(self.inspect_all(&page, Unused::LeftOut).await)
+        };
+        pages(names, limit, inspect)
     }
 
     async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use futures_util::stream::{self, TryStreamExt};
+use lock_core::backend::Pages;
 use lock_core::{BackendError, LockName, LockState, Outcome};
 
 use crate::protocol::error::BACKEND;
@@ -49,9 +51,105 @@ where
     S: Future<Output = Result<States, BackendError>>,
 {
     let begun = Instant::now();
-    let (names, missing) = names(time / 2).await?;
+    let names = names(time / 2).await?;
     let left = (time / 4 * 3).saturating_sub(begun.elapsed());
-    held_within(left, &names, limit, missing, inspect).await
+    Walk::of(names, limit).held_within(left, inspect).await
+}
+
+/// Returns the first `limit` held locks in pages. `names` finds their names, and `inspect` looks at some of them.
+pub(crate) fn pages<'a, S>(
+    names: impl Future<Output = Names> + Send + 'a,
+    limit: usize,
+    inspect: impl Fn(Vec<LockName>) -> S + Send + Sync + 'a,
+) -> Pages<'a>
+where
+    S: Future<Output = Result<States, BackendError>> + Send,
+{
+    let walk = async move { Ok::<_, BackendError>((Walk::of(names.await, limit), inspect)) };
+    let pages = stream::once(walk).map_ok(|begun| {
+        stream::try_unfold(Some(begun), |walk| async move {
+            let Some((mut walk, inspect)) = walk else { return Ok(None) };
+            match walk.page(&inspect).await? {
+                Some(held) => Ok(Some((held, Some((walk, inspect))))),
+                None => walk.end(Vec::new()).map(|_| None),
+            }
+        })
+    });
+    Box::pin(pages.try_flatten())
+}
+
+/// A walk over names, in steps of a page.
+struct Walk {
+    names: std::vec::IntoIter<LockName>,
+    /// The number of locks that are still asked for.
+    left: usize,
+    /// The errors so far.
+    missing: Vec<BackendError>,
+}
+
+impl Walk {
+    fn of((names, missing): Names, limit: usize) -> Self {
+        Self { names: names.into_iter(), left: limit, missing }
+    }
+
+    /// Returns those of the next names that are held; `None` if no further lock is asked for, or there is none.
+    async fn page<F>(
+        &mut self,
+        inspect: impl Fn(Vec<LockName>) -> F,
+    ) -> Result<Option<Vec<LockState>>, BackendError>
+    where
+        F: Future<Output = Result<States, BackendError>>,
+    {
+        let names: Vec<LockName> = self.names.by_ref().take(PAGE).collect();
+        if names.is_empty() || self.left == 0 {
+            return Ok(None);
+        }
+        let mut held = Vec::new();
+        for state in inspect(names).await? {
+            match state {
+                Ok(state) if state.holder().is_some() => held.push(state),
+                Ok(_) => {}
+                // A key that is no lock must not hide locks.
+                Err(error) if error.found().is_some() => {}
+                Err(error) if is_told(&self.missing, &error) => {}
+                Err(error) => self.missing.push(error),
+            }
+        }
+        held.truncate(self.left);
+        self.left -= held.len();
+        Ok(Some(held))
+    }
+
+    /// Returns the held locks of all pages, or of those of `time`.
+    async fn held_within<F>(
+        mut self,
+        time: Duration,
+        inspect: impl Fn(Vec<LockName>) -> F,
+    ) -> Result<Vec<LockState>, BackendError>
+    where
+        F: Future<Output = Result<States, BackendError>>,
+    {
+        let (mut held, begun, all) = (Vec::new(), Instant::now(), self.names.len());
+        while self.names.len() > 0 && self.left > 0 {
+            if begun.elapsed() >= time {
+                let seen = all - self.names.len();
+                self.missing
+                    .push(cut_short(time, &format!("{seen} of {all} names were looked at")));
+                break;
+            }
+            held.extend(self.page(&inspect).await?.unwrap_or_default());
+        }
+        self.end(held)
+    }
+
+    /// Returns the locks that were found, or the errors.
+    fn end(self, held: Vec<LockState>) -> Result<Vec<LockState>, BackendError> {
+        match (&held[..], &self.missing[..]) {
+            (_, []) => Ok(held),
+            ([], [alone]) => Err(alone.clone()),
+            _ => Err(BackendError::incomplete(BACKEND, held, &self.missing)),
+        }
+    }
 }
 
 /// Returns the names of the locks with these keys, each once, sorted.
@@ -60,46 +158,6 @@ pub(crate) fn names_of(keys: &[String]) -> Vec<LockName> {
     names.sort_unstable();
     names.dedup();
     names
-}
-
-/// Returns the first `limit` of these locks that are held. `missing` has the errors so far.
-async fn held_within<F>(
-    time: Duration,
-    names: &[LockName],
-    limit: usize,
-    mut missing: Vec<BackendError>,
-    inspect: impl Fn(Vec<LockName>) -> F,
-) -> Result<Vec<LockState>, BackendError>
-where
-    F: Future<Output = Result<States, BackendError>>,
-{
-    let (mut held, begun) = (Vec::new(), Instant::now());
-    for (number, page) in names.chunks(PAGE).enumerate() {
-        if begun.elapsed() >= time {
-            let (seen, all) = (number * PAGE, names.len());
-            missing.push(cut_short(time, &format!("{seen} of {all} names were looked at")));
-            break;
-        }
-        for state in inspect(page.to_vec()).await? {
-            match state {
-                Ok(state) if state.holder().is_some() => held.push(state),
-                Ok(_) => {}
-                // A key that is no lock must not hide locks.
-                Err(error) if error.found().is_some() => {}
-                Err(error) if is_told(&missing, &error) => {}
-                Err(error) => missing.push(error),
-            }
-        }
-        if held.len() >= limit {
-            break;
-        }
-    }
-    held.truncate(limit);
-    match (&held[..], &missing[..]) {
-        (_, []) => Ok(held),
-        ([], [alone]) => Err(alone.clone()),
-        _ => Err(BackendError::incomplete(BACKEND, held, &missing)),
-    }
 }
 
 /// The error of a listing that stopped at its time limit.
@@ -137,8 +195,8 @@ mod tests {
                 Ok(page.into_iter().map(state).collect())
             }
         };
-        let cut =
-            held_within(LIMIT, &names, 10, Vec::new(), free).await.expect_err("it took too long");
+        let walk = Walk::of((names, Vec::new()), 10);
+        let cut = walk.held_within(LIMIT, free).await.expect_err("it took too long");
         assert_eq!(looks.get(), 1);
         let text = cut.to_string();
         assert!(text.contains("500 of 1500 names were looked at"), "{text}");

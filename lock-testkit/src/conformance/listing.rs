@@ -3,6 +3,7 @@
 use crate::Expect;
 use std::time::Duration;
 
+use futures_util::TryStreamExt;
 use lock_core::{DistributedLock, LockName, Whom};
 
 use super::harness::Harness;
@@ -32,6 +33,10 @@ pub async fn c02_a_listing_takes_prefixes_as_data(harness: &dyn Harness) {
         let some = listed(&*backend, tag.as_str(), limit).await;
         assert_eq!(some, names[..limit], "a listing is to show the first {limit} at most");
     }
+    let pages: Vec<_> =
+        backend.expect_admin().pages(tag.to_string(), 5).try_collect().await.expect("an answer");
+    let paged = pages.concat().into_iter().map(|state| state.name.as_str().to_owned());
+    assert_eq!(paged.collect::<Vec<_>>(), names[..5], "pages are to show what a listing shows");
     for name in names {
         backend
             .expect_admin()

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::stream;
 use lock_core::backend::{
-    Attempt, Changes, Claim, Extension, LossWatch, Record, Recording, RecordsRuns, Release,
+    Attempt, Changes, Claim, Extension, LossWatch, Pages, Record, Recording, RecordsRuns, Release,
     Renewal, Reservation, Reserved, ReservesTokens, WaiterHandle,
 };
 use lock_core::{
@@ -171,6 +171,10 @@ impl LockAdmin for Faulty {
     ) -> Result<Vec<LockState>, BackendError> {
         let answer = able(self.backend.admin())?.list_within(prefix, limit, time);
         self.call(Operation::List, answer).await
+    }
+
+    fn pages(&self, prefix: String, limit: usize) -> Pages<'_> {
+        Box::pin(stream::once(async move { self.list(&prefix, limit).await }))
     }
 
     async fn examine(&self, state: &LockState) -> Result<Vec<Finding>, BackendError> {

@@ -93,7 +93,16 @@ impl Store {
         &self,
         answer: impl Future<Output = Result<T, BackendError>>,
     ) -> Result<T, BackendError> {
-        let (limit, name) = (self.options.request_timeout, self.name());
+        self.request_once_within(self.options.request_timeout, answer).await
+    }
+
+    /// Asks the backend once, within `limit`.
+    pub(crate) async fn request_once_within<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = Result<T, BackendError>>,
+    ) -> Result<T, BackendError> {
+        let name = self.name();
         self.process.check(name)?;
         // C17: no try takes longer than its limit.
         let answer = timeout(limit, contained(name, answer)).await;
