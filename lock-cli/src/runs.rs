@@ -18,18 +18,25 @@ pub(crate) async fn run(args: &args::Runs, store: &StoreUrl<'_>) -> Result<Exit,
         print(format!("{done} of \"{}\" for \"{key}\"", args.name))?;
         return Ok(if was_recorded { Exit::Done } else { Exit::No });
     }
-    let runs = client.admin().runs(&args.name).await?.into_iter().map(RunView::from);
+    let runs = client.admin().runs(&args.name).await?.into_iter().map(RunView::from).collect();
+    let view = RunsView { runs };
     if args.json {
-        print_json(&runs.collect::<Vec<_>>())?;
+        print_json(&view)?;
     } else {
-        for RunView { key, token } in runs {
+        for RunView { key, token } in view.runs {
             print(format!("{key}  token {token}"))?;
         }
     }
     Ok(Exit::Done)
 }
 
-/// View of a run. The names of the fields are the keys of the JSON.
+/// View of the runs of a lock. The names of the fields are the keys of the JSON.
+#[derive(Serialize)]
+struct RunsView {
+    runs: Vec<RunView>,
+}
+
+/// View of a run.
 #[derive(Serialize)]
 struct RunView {
     key: Occurrence,

@@ -8,6 +8,7 @@ use anstream::{AutoStream, ColorChoice};
 use anstyle::{AnsiColor, Style};
 use leasehold::core::Readable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use serde::Serialize;
 
 use crate::redaction::redacted;
 use crate::stderr;
@@ -28,14 +29,36 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
 
 /// Prints an answer and a newline.
 pub(crate) fn print(text: impl Display) -> io::Result<()> {
+    print_part(format_args!("{text}\n"))
+}
+
+/// Prints a part of an answer.
+pub(crate) fn print_part(text: impl Display) -> io::Result<()> {
     let mut stdout = anstream::stdout().lock();
-    writeln!(stdout, "{text}")?;
+    write!(stdout, "{text}")?;
     stdout.flush()
 }
 
-/// Prints an answer as JSON.
-pub(crate) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
-    print(serde_json::to_string(value)?)
+/// The version of the scheme of the keys of JSON: see `docs/json.md`.
+pub(crate) const VERSION: u8 = 1;
+
+/// An object for programs, with the version.
+#[derive(Serialize)]
+pub(crate) struct Versioned<'a, T> {
+    version: u8,
+    #[serde(flatten)]
+    value: &'a T,
+}
+
+impl<'a, T: Serialize> Versioned<'a, T> {
+    pub(crate) fn of(value: &'a T) -> Self {
+        Self { version: VERSION, value }
+    }
+}
+
+/// Prints an answer as an object of JSON, in a line.
+pub(crate) fn print_json(value: &impl Serialize) -> io::Result<()> {
+    print(serde_json::to_string(&Versioned::of(value))?)
 }
 
 /// Prints a failure.

@@ -151,11 +151,11 @@ holder, waiters, and holders, an array of all; what is not known is null.";
 pub(super) const PS_EXAMPLES: &str = "\
 Examples:
   leasehold ps
-  leasehold ps deploy: --json | jq -r '.[].label'
+  leasehold ps deploy: --json | jq -r '.locks[].holders[].label'
   leasehold ps --follow
 
-There is a row for each holder. The JSON is an array of what `inspect --json` prints: one object for
-each lock.";
+There is a row for each holder. The JSON has the key locks, an array of what `inspect --json`
+prints.";
 
 pub(super) const WATCH_EXAMPLES: &str = "\
 Examples:
@@ -168,11 +168,11 @@ Changes that come and go within a fifth of a second may not be seen.";
 pub(super) const RUNS_EXAMPLES: &str = "\
 Examples:
   leasehold runs nightly
-  leasehold runs nightly --json | jq -r '.[].key'
+  leasehold runs nightly --json | jq -r '.runs[].key'
   leasehold runs nightly --forget 2026-11-21             the run of that day may start again
 
 There is a row for each run in the order of their tokens, until its record ends by --remember. The
-JSON is an array of objects with the keys key and token.";
+JSON has the key runs, an array of objects with the keys key and token.";
 
 pub(super) const RELEASE_EXAMPLES: &str = "\
 Examples:

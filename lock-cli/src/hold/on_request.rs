@@ -21,9 +21,10 @@ use crate::event::Event;
 use crate::exit::{Exit, Failure};
 use crate::request::acquire;
 use crate::run::{SHUTDOWN_GRACE, Signals, Unreleased, give_back, not_acquired, told_of_loss};
+use crate::terminal::Versioned;
 use crate::url::StoreUrl;
 
-/// Serves the lines of the input until its end or a signal, and then gives all locks back.
+/// Serves the lines of the input until its end, the end of the program or a signal, and then gives all locks back.
 pub(super) async fn serve(
     client: &LockClient,
     args: &args::Hold,
@@ -162,7 +163,7 @@ impl Holds<'_> {
 
     /// Queues a line, which is written as soon as the program reads.
     fn tell(&self, id: Option<&str>, event: &Event) {
-        if let Ok(line) = serde_json::to_string(&OutputLine { id, event }) {
+        if let Ok(line) = serde_json::to_string(&Versioned::of(&OutputLine { id, event })) {
             let _ = self.lines.send(line + "\n");
         }
     }

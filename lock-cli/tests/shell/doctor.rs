@@ -105,6 +105,6 @@ async fn c31_ps_lists_the_locks_beside_a_dead_server() {
     assert!(listed.stderr.contains(&dead), "{}", listed.stderr);
     let locks: Value = serde_json::from_str(&listed.stdout).expect("JSON");
     let names: Vec<&Value> =
-        locks.as_array().expect("a list").iter().map(|lock| &lock["name"]).collect();
+        locks["locks"].as_array().expect("a list").iter().map(|lock| &lock["name"]).collect();
     assert_eq!(names, ["b"]);
 }

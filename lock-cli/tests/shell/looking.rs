@@ -77,6 +77,7 @@ pub(crate) async fn a_forced_release_ends_the_hold<S: Store>(store: &S) {
     let mut held = shell.hold(&options, "a", "echo $LEASEHOLD_TOKEN > first; exec sleep 60").await;
     let printed = [
         typed(&shell, &["release", "a"]).await,
+        typed(&shell, &["release", "--force", "a", "--owner", "00000000"]).await,
         typed(&shell, &["release", "--force", "a"]).await,
         typed(&shell, &["release", "--force", "a"]).await,
     ];
@@ -183,6 +184,36 @@ async fn first_line(shell: &Shell, args: &[&str]) -> String {
     let line = timeout(LIMIT, stdout.lines().next_line()).await.expect("in time");
     command.kill().await.expect("it runs");
     line.expect("it is UTF-8").expect("a line")
+}
+
+/// A store with many locks is listed page by page: the first locks are shown before the last ones are known, and the
+/// memory does not grow with the locks that are held.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_thousand_locks_are_listed_in_pages() {
+    const COUNT: usize = 100_000;
+    let store = crate::store::Redis::start().await;
+    let shell = Shell::of(&store);
+    let mut held = shell.hold(&["--ttl", "10m"], "a", "exec sleep 600").await;
+    // Copies all keys of the lock, each of which begins with its name or has it in braces.
+    let copies = "for _, key in ipairs(redis.call('KEYS', '*')) do for i = 2, tonumber(ARGV[1]) do \
+                  redis.call('COPY', key, (string.gsub(key, 'a', 'a' .. i, 1))) end end";
+    store.0.cli(&["EVAL", copies, "0", &COUNT.to_string()]);
+    // The most memory of a child, and its time.
+    let measured = "import os, resource, subprocess, time; began = time.time(); \
+                    list = [os.environ['L'], 'ps', '--json', '--limit', '1000000']; \
+                    subprocess.run(list, check=True, stdout=open('listed', 'w')); \
+                    print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, time.time() - began)";
+    let output = Output::of(shell.command("python3", &["-c", measured])).await;
+    let listed: Value = serde_json::from_str(&shell.read("listed")).expect("JSON");
+    assert_eq!(listed["locks"].as_array().map(Vec::len), Some(COUNT), "{}", output.stderr);
+    let (memory, seconds) = output.stdout.trim().split_once(' ').expect("two numbers");
+    eprintln!("{COUNT} locks: {memory} KB, {seconds} s");
+    let memory: usize = memory.parse().expect("a number");
+    assert!(memory < 90_000, "{memory} KB");
+    let first = first_line(&shell, &["ps", "--limit", "1000000"]).await;
+    assert!(first.starts_with("NAME"), "{first}");
+    held.send(Signal::TERM);
+    held.ended().await;
 }
 
 /// The case of `leasehold watch a | head -1`, which must end without further changes.

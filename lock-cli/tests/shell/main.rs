@@ -19,6 +19,7 @@ mod packaging;
 mod pages;
 mod rotation;
 mod running;
+mod schema;
 mod sharing;
 mod shell;
 mod snapshot;

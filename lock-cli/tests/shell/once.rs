@@ -59,7 +59,13 @@ pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store
     let listed = shell.run(&["runs", "nightly"]).await;
     assert_eq!(listed.stdout, format!("2026-11-21  token {}\n", ran.trim()), "{}", listed.stderr);
     let json = shell.run(&["runs", "nightly", "--json"]).await.stdout;
-    assert_eq!(json, format!("[{{\"key\":\"2026-11-21\",\"token\":{}}}]\n", ran.trim()));
+    assert_eq!(
+        json,
+        format!(
+            "{{\"version\":1,\"runs\":[{{\"key\":\"2026-11-21\",\"token\":{}}}]}}\n",
+            ran.trim()
+        )
+    );
     for (code, said) in [(0, "forgot the run of"), (1, "no run is recorded of")] {
         let forgot = shell.run(&["runs", "nightly", "--forget", "2026-11-21"]).await;
         assert_eq!(forgot.code, code, "{}", forgot.stderr);

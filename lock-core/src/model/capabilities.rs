@@ -24,6 +24,7 @@ pub struct Capabilities {
     /// The events that fencing tokens survive.
     pub tokens: TokenDurability,
     /// The unit in which the server counts TTLs.
+    #[cfg_attr(feature = "serde", serde(rename = "ttl_granularity_ms", serialize_with = "as_ms"))]
     pub ttl_granularity: Duration,
     /// The kinds of hold beside the exclusive one.
     pub kinds: Kinds,
@@ -79,7 +80,7 @@ impl Kinds {
 
 /// Order in which waiting clients are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Order {
     /// First come, first served; a release wakes one waiter.
@@ -91,18 +92,19 @@ pub enum Order {
 /// The way in which a waiter learns of its turn. Observers learn of changes by
 /// [`LockAdmin::changes`](crate::LockAdmin::changes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Wakeup {
     /// The backend pushes the turn; a poll at most a second apart covers a lost message.
     Push,
     /// The waiter looks again, at growing intervals up to this span.
+    #[cfg_attr(feature = "serde", serde(rename = "poll_ms", serialize_with = "as_ms"))]
     Poll(Duration),
 }
 
 /// The way in which renewals reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Renewals {
     /// Up to a hundred holds share a request.
@@ -113,7 +115,7 @@ pub enum Renewals {
 
 /// The events that fencing tokens survive, beside expiry, release and steps of the client's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum TokenDurability {
     /// Tokens grow for as long as the store keeps its data. They also grow through a loss of the data, unless the
@@ -121,6 +123,12 @@ pub enum TokenDurability {
     CounterAndClock,
     /// Tokens grow for as long as the store keeps its data.
     Store,
+}
+
+/// Serialises a span as a number of milliseconds.
+#[cfg(feature = "serde")]
+fn as_ms<S: serde::Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(span.as_millis().try_into().unwrap_or(u64::MAX))
 }
 
 impl fmt::Display for Capabilities {
