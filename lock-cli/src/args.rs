@@ -181,6 +181,9 @@ pub(crate) struct Hold {
     pub(crate) request: Request,
     #[command(flatten)]
     pub(crate) lease: Lease,
+    /// Hold until this process has ended, whatever becomes of the input
+    #[arg(long, value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) pid: Option<i32>,
     /// Hold locks as lines of JSON on the input ask for them
     #[arg(long, conflicts_with_all = ["names", "shared", "limit", "take"])]
     pub(crate) json_lines: bool,

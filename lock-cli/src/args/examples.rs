@@ -81,7 +81,8 @@ Examples:
 When it has the lock, it prints a line of JSON: event (held), name, token, ttl_ms (the time that the
 hold lasts without a renewal), slots, and tokens, an object from the name of each lock to its token.
 It renews the lock until its input ends, as when the program that started it ends or is killed. Then
-it gives the lock back, and exits with 0. Ctrl-C is left to that program.
+it gives the lock back, and exits with 0. Ctrl-C is left to that program. A process that inherited
+the input keeps the lock: with --pid it is held until that process alone has ended (on Linux).
 
 If the lock is lost, it prints a line with event (lost), name and reason, and exits with 76.
 

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::line::Asked;
-use super::told_to_end;
+use super::program::Program;
 use crate::args;
 use crate::event::Event;
 use crate::exit::{Exit, Failure};
@@ -29,6 +29,7 @@ pub(super) async fn serve(
     client: &LockClient,
     args: &args::Hold,
     store: &StoreUrl<'_>,
+    program: &Program,
     signals: &mut Signals,
 ) -> Result<Exit, Failure> {
     let (lines, unwritten) = unbounded_channel();
@@ -37,7 +38,7 @@ pub(super) async fn serve(
     let exit = tokio::select! {
         biased;
         Err(error) = &mut writing => return Err(error.into()),
-        exit = holds.until_the_end(signals) => exit,
+        exit = holds.until_the_end(program, signals) => exit,
     };
     drop(holds);
     // A program that has closed our input may have stopped reading.
@@ -74,7 +75,7 @@ struct Holds<'a> {
 }
 
 impl Holds<'_> {
-    async fn until_the_end(&self, signals: &mut Signals) -> Exit {
+    async fn until_the_end(&self, program: &Program, signals: &mut Signals) -> Exit {
         let mut input = BufReader::new(stdin()).split(b'\n');
         // Each id in use. The drop of its sender releases the hold.
         let mut releases = BTreeMap::<String, Option<oneshot::Sender<Infallible>>>::new();
@@ -87,7 +88,8 @@ impl Holds<'_> {
                     continue;
                 }
                 line = input.next_segment() => line,
-                signal = told_to_end(signals) => break Exit::Signal(signal.as_raw()),
+                () = program.process_ended() => break Exit::Done,
+                signal = program.interrupted(signals) => break Exit::Signal(signal.as_raw()),
             };
             let Ok(Some(line)) = line else { break Exit::Done };
             match Asked::read(&line, self.args) {

@@ -235,6 +235,34 @@ async fn signals_of_a_terminal_are_left_to_the_program() {
     }
 }
 
+/// A process that inherits the input of `hold` keeps it open, so the hold lasts until the named process has ended.
+#[tokio::test]
+async fn a_hold_lasts_until_its_process_has_ended() {
+    let shell = Shell::of(&File::start());
+    for args in [&["a"][..], &["--json-lines"]] {
+        let mut process = shell.command("sleep", &["600"]).spawn().expect("it starts");
+        let pid = process.id().expect("it runs").to_string();
+        let mut holding = Holding::start(&shell, &[&["--pid", &pid], args].concat());
+        holding.ask(json!({"acquire": "a"})).await;
+        assert_eq!(holding.event().await["event"], "held");
+        if args == ["a"] {
+            holding.end_input();
+        }
+        for signal in [Signal::INT, Signal::HUP, Signal::QUIT] {
+            send(holding.child.id().expect("it runs"), signal);
+        }
+        assert!(!is_free(&shell, "a").await, "{args:?}");
+        // It is a zombie from then on.
+        send(process.id().expect("it runs"), Signal::KILL);
+        let code = timeout(LIMIT, holding.child.wait()).await.expect("it ends");
+        assert_eq!(code.expect("it is ours").code(), Some(0), "{args:?}");
+        assert!(is_free(&shell, "a").await, "{args:?}");
+        process.wait().await.expect("it is ours");
+        let late = shell.run(&["hold", "--pid", &pid, "a"]).await;
+        assert!(late.code == 64 && late.stderr.contains("no such process"), "{}", late.stderr);
+    }
+}
+
 /// The pipe of a killed program closes.
 pub(crate) async fn a_program_that_is_killed_frees_its_lock(store: &impl Store) {
     let shell = Shell::of(store);
