@@ -212,12 +212,17 @@ pub(crate) struct Acquire {
 
 #[derive(Debug, Args)]
 pub(crate) struct Elect {
-    /// Print only errors
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// A file that exists while the command leads, such as for a readiness probe
+    /// A file that exists while the command leads, for a readiness probe
     #[arg(long, value_name = "FILE")]
     pub(crate) ready_file: Option<PathBuf>,
+    /// Run this shell command at each change of the role
+    #[arg(long, value_name = "CMD")]
+    pub(crate) on_change: Option<OsString>,
+    /// Print only errors
+    #[arg(short, long, help_heading = OUTPUT)]
+    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) metrics: Metrics,
     /// The election
     #[arg(value_parser = public)]
     pub(crate) name: String,

@@ -2,14 +2,17 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use leasehold::{Leadership, LockClient, LockError, LockName, MultiGuard};
+use tokio::sync::mpsc::unbounded_channel;
 use tokio::time::sleep;
 
 use crate::args;
 use crate::exit::{Exit, Failure, chain};
+use crate::hook::Hook;
 use crate::margin::Ending;
 use crate::outage::Outage;
 use crate::readiness::Readiness;
@@ -31,19 +34,48 @@ pub(crate) async fn run(args: &args::Elect, store: &StoreUrl<'_>) -> Result<Exit
         store.warn_if_local();
         ending.warning(args.work.lease.ttl).inspect(|text| terminal::warning(text));
     }
-    let readiness = Readiness::new(args.ready_file.as_deref())?;
+    let (told, changes) = unbounded_channel();
+    let readiness = Readiness::new(args.ready_file.as_deref(), told)?;
+    let command = args.on_change.as_ref();
+    let hook = Hook { command, name: &name, quiet: args.quiet, changes };
+    let mut hook = pin!(hook.run());
+    let ended = tokio::select! {
+        ended = campaign(args, store, &name, ending, readiness, &mut signals) => ended,
+        never = async { hook.as_mut().await; pending::<Infallible>().await } => match never {},
+    };
+    // The changes are over, and the command of the last ones may still run.
+    tokio::select! {
+        biased;
+        () = hook => {}
+        () = sleep(ending.grace) => {
+            terminal::warning("the command of --on-change is killed: it ran longer than the grace");
+        }
+        _ = signals.interruption() => {}
+    }
+    ended
+}
+
+/// Connects, and then campaigns and leads to the end.
+async fn campaign(
+    args: &args::Elect,
+    store: &StoreUrl<'_>,
+    name: &LockName,
+    ending: Ending,
+    readiness: Readiness,
+    signals: &mut Signals,
+) -> Result<Exit, Failure> {
     let outage = Outage::new(args.quiet);
     let client = loop {
         // The lines of the outage show the wait for the server.
-        match connect(store, Duration::ZERO, ending.options(), true, &mut signals).await {
+        match connect(store, Duration::ZERO, ending.options(), true, signals).await {
             Err(failure) if failure.is_transient() => outage.tell(failure.message()),
             connected => break connected?,
         }
-        pause(&name, &mut signals).await?;
+        pause(name, signals).await?;
     };
     let (client, store) = (&client, &*store.shown());
-    let candidate = Candidate { client, name: &name, args, grace: ending.grace, store, readiness };
-    let ended = candidate.lead_until_the_end(&mut signals).await;
+    let candidate = Candidate { client, name, args, grace: ending.grace, store, readiness };
+    let ended = candidate.lead_until_the_end(signals).await;
     shut_down(client).await;
     ended
 }

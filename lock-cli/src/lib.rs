@@ -24,6 +24,7 @@ mod event;
 mod exit;
 mod follow;
 mod hold;
+mod hook;
 mod inspect;
 mod label;
 mod leader;

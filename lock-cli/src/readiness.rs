@@ -12,29 +12,37 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::{Path, PathBuf};
 
 use leasehold::FencingToken;
+use tokio::sync::mpsc::UnboundedSender;
 
 use crate::exit::{Exit, Failure};
+use crate::hook::Change;
 
-/// The file of `--ready-file`, which exists while the command leads, and the state of a systemd unit.
+/// The file of `--ready-file`, which exists while the command leads, the state of a systemd unit, and the changes for
+/// `--on-change`.
 pub(crate) struct Readiness {
     file: Option<PathBuf>,
+    changes: UnboundedSender<Change>,
 }
 
-/// Shows the readiness until it is dropped.
-pub(crate) struct Ready<'a>(&'a Readiness);
+/// Shows the readiness in a term until it is dropped.
+pub(crate) struct Ready<'a>(&'a Readiness, FencingToken);
 
 impl Readiness {
     /// Removes the file of a former process that was killed.
-    pub(crate) fn new(file: Option<&Path>) -> Result<Self, Failure> {
-        let readiness = Self { file: file.map(Path::to_owned) };
+    pub(crate) fn new(
+        file: Option<&Path>,
+        changes: UnboundedSender<Change>,
+    ) -> Result<Self, Failure> {
+        let readiness = Self { file: file.map(Path::to_owned), changes };
         readiness.remove_file().map_err(|error| readiness.failed(&error))?;
+        readiness.tell(Change::IsCandidate(None));
         Ok(readiness)
     }
 
     /// Writes the term into the file, and tells systemd.
     pub(crate) fn begin(&self, term: FencingToken) -> Result<Ready<'_>, Failure> {
         // From now on the file is removed in any case.
-        let ready = Ready(self);
+        let ready = Ready(self, term);
         if let Some(file) = &self.file {
             // A new file: somebody else may have put a link in its place, and the file behind the link is not ours.
             let made = self.remove_file().and_then(|()| File::create_new(file));
@@ -42,7 +50,13 @@ impl Readiness {
             written.map_err(|error| self.failed(&error))?;
         }
         tell(&format!("READY=1\nSTATUS=leads in term {term}"));
+        self.tell(Change::Leads(term));
         Ok(ready)
+    }
+
+    /// Queues a change. The hook may have ended with the process.
+    fn tell(&self, change: Change) {
+        let _ = self.changes.send(change);
     }
 
     fn remove_file(&self) -> io::Result<()> {
@@ -63,6 +77,7 @@ impl Drop for Ready<'_> {
         // The file shows no more than that this process led.
         let _ = self.0.remove_file();
         tell("STATUS=a candidate");
+        self.0.tell(Change::IsCandidate(Some(self.1)));
     }
 }
 

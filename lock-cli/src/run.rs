@@ -23,6 +23,7 @@ pub(crate) use self::giving_back::{Unreleased, all as give_back};
 use self::grace::Grace;
 use self::group::Group;
 use self::once::Begun;
+pub(crate) use self::orphans::leave_to_its_waiter;
 pub(crate) use self::signals::Signals;
 use self::signals::{Stops, is_ending};
 

@@ -121,6 +121,9 @@ When the leadership is lost, leasehold ends the command as `run` does. One secon
 candidate again, and so it is after a command that failed. It ends when the command has succeeded,
 after a signal, or when the command cannot be run.
 
+With --on-change a shell command runs at each change, with the name in LEASEHOLD_NAME, the role in
+LEASEHOLD_ROLE (leader or candidate), and the term that begins or ends in LEASEHOLD_TOKEN.
+
 With --ready-file a file exists while the command leads, for a readiness probe. A systemd unit of
 Type=notify is active from the first term on, and its status tells the present one.
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter::successors;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::{fs, io, process};
 
 use rustix::process::Pid;
@@ -45,8 +46,16 @@ fn stat(id: &str) -> Option<(u32, [u32; 2])> {
     Some((id, [next()?, next()?]))
 }
 
-/// Reaps all children that have ended, so that none stays as a zombie. Leaves out `command`, since other code waits
-/// for its end.
+/// The process of a hook, or 0.
+static HOOK: AtomicI32 = AtomicI32::new(0);
+
+/// Leaves the process of a hook unreaped, since other code waits for its end.
+pub(crate) fn leave_to_its_waiter(hook: Option<Pid>) {
+    HOOK.store(hook.map_or(0, |hook| hook.as_raw_nonzero().get()), Ordering::Relaxed);
+}
+
+/// Reaps all children that have ended, so that none stays as a zombie. Leaves out `command` and the hook, since other
+/// code waits for their ends.
 #[cfg(target_os = "linux")]
 pub(super) fn reap(command: Option<Pid>) {
     use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -55,7 +64,8 @@ pub(super) fn reap(command: Option<Pid>) {
     let ended = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG;
     loop {
         let next = waitid(Id::All, ended | WaitPidFlag::WNOWAIT).ok().and_then(|child| child.pid());
-        let orphan = next.filter(|child| Some(child.as_raw()) != command);
+        let hook = Some(HOOK.load(Ordering::Relaxed));
+        let orphan = next.filter(|child| ![command, hook].contains(&Some(child.as_raw())));
         if orphan.is_none_or(|orphan| waitid(Id::Pid(orphan), ended).is_err()) {
             return;
         }

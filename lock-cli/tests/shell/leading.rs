@@ -10,7 +10,7 @@ use tokio::net::UnixDatagram;
 use tokio::process::Child;
 use tokio::time::{sleep, timeout};
 
-use crate::shell::Shell;
+use crate::shell::{Output, Shell};
 use crate::snapshot::{compare, typed};
 use crate::store::{self, Store};
 use crate::{LIMIT, SLACK};
@@ -90,6 +90,43 @@ pub(crate) async fn c40_a_leader_is_ready_while_it_leads(store: &impl Store) {
     std::fs::write(shell.file("go"), "").expect("a file");
     let ended = timeout(LIMIT, leader.wait()).await.expect("in time").expect("it is ours");
     assert_eq!(ended.code(), Some(0));
+}
+
+/// C40: a slow hook learns of each change, one after the other, and delays neither the command nor the renewals.
+pub(crate) async fn c40_a_hook_learns_of_each_change_in_order(store: &impl Store) {
+    let shell = Shell::of(store);
+    let hook = "echo $LEASEHOLD_ROLE $LEASEHOLD_NAME $LEASEHOLD_TOKEN begins >> told; \
+                while [ ! -e go ]; do sleep 0.01; done; echo ends >> told; exit 3";
+    let lead = ["elect", "--ttl", "4s", "--grace", "60s", "--on-change", hook, "a", "--"];
+    let mut leader = shell.start(&[&lead[..], &["sh", "-c", LEADS_ON]].concat());
+    until_terms(&shell, 1).await;
+    assert_eq!(shell.run(&["release", "--force", "a"]).await.code, 0);
+    let terms = until_terms(&shell, 2).await;
+    assert_eq!(shell.read("told"), "candidate a begins\n", "one at a time");
+    leader.send(Signal::TERM);
+    eventually("it resigned", LIMIT, async || {
+        shell.run(&["leader", "a"]).await.stdout == "nobody\n"
+    })
+    .await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!(leader.code().await, 128 + 15, "{}", leader.stderr());
+    let term = |role: &str, term: u64| format!("{role} a {term} begins\nends\n");
+    let changes = terms.iter().map(|&at| term("leader", at) + &term("candidate", at));
+    let told = format!("candidate a begins\nends\n{}", changes.collect::<String>());
+    assert_eq!(shell.read("told"), told);
+    assert!(leader.stderr().contains("failed: exit status: 3"), "{}", leader.stderr());
+}
+
+/// C40: a hook that does not end is killed at the end of the grace.
+pub(crate) async fn c40_a_hook_that_hangs_ends_with_the_grace(store: &impl Store) {
+    let shell = Shell::of(store);
+    let hook = "echo $$ > hook; sleep 600; :";
+    let hangs = ["elect", "--grace", "1s", "--on-change", hook, "a", "--", "true"];
+    let ended = shell.run(&hangs).await;
+    assert!(ended.code == 0 && ended.stderr.contains("longer than the grace"), "{}", ended.stderr);
+    let alive = format!("ps -o pid= -g {} | grep -q .", shell.read("hook").trim());
+    let gone = async || Output::of(shell.command("sh", &["-c", &alive])).await.code != 0;
+    eventually("its processes are gone", LIMIT, gone).await;
 }
 
 /// C40: a service manager that reads nothing keeps nobody from leading.

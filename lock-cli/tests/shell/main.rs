@@ -84,6 +84,7 @@ macro_rules! shell_checks {
             leading::c40_another_leads_when_the_leader_is_killed
             leading::c40_a_leader_that_lost_is_a_candidate_again
             leading::c40_a_leader_is_ready_while_it_leads
+            leading::c40_a_hook_learns_of_each_change_in_order
             leading::c40_a_manager_that_stands_still_stops_no_leader
             leading::c40_a_command_that_failed_is_run_in_another_term
             leading::c40_who_is_signalled_campaigns_no_more
@@ -105,7 +106,8 @@ macro_rules! shell_checks {
 
 shell_checks!(file: File::start();
     looking::the_doctor_prints
-    looking::c45_those_who_look_see_since_when_a_lock_is_held);
+    looking::c45_those_who_look_see_since_when_a_lock_is_held
+    leading::c40_a_hook_that_hangs_ends_with_the_grace);
 shell_checks!(redis: Redis::start().await;
     looking::the_doctor_prints
     looking::c45_those_who_look_see_since_when_a_lock_is_held

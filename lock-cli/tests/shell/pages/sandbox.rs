@@ -219,7 +219,10 @@ fn names(call: &str, with_value: &[String]) -> Vec<String> {
 
 /// Returns the options that have a value.
 pub(super) async fn options_with_value() -> Vec<String> {
-    let help = Shell::without_url().run(&["run", "--help"]).await.stdout;
+    let mut help = String::new();
+    for verb in ["run", "hold", "elect"] {
+        help += &Shell::without_url().run(&[verb, "--help"]).await.stdout;
+    }
     let lines = help.lines().map(str::trim_start);
     let lines = lines.filter(|line| line.starts_with('-') && line.contains('<'));
     let options =
