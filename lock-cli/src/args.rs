@@ -92,28 +92,30 @@ pub(crate) enum Command {
 pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) request: Request,
-    /// Keep others out for this long from the start, even after the command has ended; do not wait for a busy lock
-    #[arg(long, value_name = "SPAN", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = humantime::parse_duration)]
-    pub(crate) at_least: Option<Duration>,
-    /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
-    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
-    pub(crate) at_most: Option<Duration>,
-    /// Run once for this key, such as the day that it is for; a busy lock is not waited for
-    #[arg(long, value_name = "KEY", conflicts_with_all = ["wait", "shared", "limit", "take"], value_parser = public)]
+    /// Run once for this key, such as a day; wait only with --wait
+    #[arg(long, help_heading = ONCE, value_name = "KEY", conflicts_with_all = ["shared", "limit", "take"], value_parser = public)]
     pub(crate) once: Option<String>,
     /// Lifetime of the record that the command ran for the key of --once and exited with 0
-    #[arg(long, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
+    #[arg(long, help_heading = ONCE, hide_short_help = true, value_name = "SPAN", default_value = "7d", requires = "once", value_parser = humantime::parse_duration)]
     pub(crate) remember: Duration,
+    /// Keep others out for this long from the start, even after the command has ended; do not wait for a busy lock
+    #[arg(long, help_heading = ONCE, hide_short_help = true, value_name = "SPAN", conflicts_with_all = ["shared", "limit", "take"], value_parser = humantime::parse_duration)]
+    pub(crate) at_least: Option<Duration>,
+    /// Stop renewing after this long, so that a command that hangs loses the lock one TTL later
+    #[arg(long, help_heading = WORK, hide_short_help = true, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    pub(crate) at_most: Option<Duration>,
     /// Exit with N in place of 75 if the lock was not acquired; 0 does not tell a run that was skipped from one that ended well
-    #[arg(short = 'E', long, value_name = "N")]
+    #[arg(short = 'E', long, help_heading = OUTPUT, hide_short_help = true, value_name = "N")]
     pub(crate) busy_exit: Option<u8>,
     /// Exit with 77 if the command exited with 0 and the lock could not be given back
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT, hide_short_help = true)]
     pub(crate) strict: bool,
-    /// Print only errors; print nothing if the lock was not acquired
-    #[arg(short, long)]
+    /// Print only errors; nothing if the lock was not acquired
+    #[arg(short, long, help_heading = OUTPUT)]
     pub(crate) quiet: bool,
-    /// The lock, or several locks; the command runs under all of them
+    #[command(flatten)]
+    pub(crate) metrics: Metrics,
+    /// The lock, or several locks that the command runs under
     #[arg(required = true, value_name = "NAME", value_parser = public)]
     pub(crate) names: Vec<String>,
     #[command(flatten)]
@@ -157,6 +159,14 @@ impl Lease {
     }
 }
 
+/// The file for metrics.
+#[derive(Debug, Args)]
+pub(crate) struct Metrics {
+    /// Write metrics to this file every 10 s and at the end, for node_exporter's textfile collector
+    #[arg(long = "metrics-file", help_heading = OUTPUT, hide_short_help = true, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+}
+
 /// The work under a lock. It stands behind the name: the order of positional arguments is that of the fields.
 #[derive(Debug, Args)]
 pub(crate) struct Work {
@@ -187,7 +197,9 @@ pub(crate) struct Hold {
     /// Hold locks as lines of JSON on the input ask for them
     #[arg(long, conflicts_with_all = ["names", "shared", "limit", "take"])]
     pub(crate) json_lines: bool,
-    /// The lock, or several locks, of which the program has all or none
+    #[command(flatten)]
+    pub(crate) metrics: Metrics,
+    /// The lock, or several locks, all or none
     #[arg(required_unless_present = "json_lines", value_name = "NAME", value_parser = public)]
     pub(crate) names: Vec<String>,
 }

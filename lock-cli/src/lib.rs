@@ -33,6 +33,7 @@ mod lock_view;
 mod log;
 mod man;
 mod margin;
+mod metrics;
 mod outage;
 mod ps;
 mod readiness;
@@ -103,10 +104,10 @@ fn start(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
 async fn carry_out(cli: &Cli, connector: &Connector) -> Result<Exit, Failure> {
     let store = || StoreUrl::new(cli, connector);
     match &cli.command {
-        Command::Run(args) => run::run(args, &store()?).await,
-        Command::Hold(args) => hold::run(args, &store()?).await,
+        Command::Run(args) => metrics::written(&args.metrics, run::run(args, &store()?)).await,
+        Command::Hold(args) => metrics::written(&args.metrics, hold::run(args, &store()?)).await,
         Command::Acquire(args) => acquire::run(args, &store()?).await,
-        Command::Elect(args) => elect::run(args, &store()?).await,
+        Command::Elect(args) => metrics::written(&args.metrics, elect::run(args, &store()?)).await,
         Command::Leader(args) => leader::run(args, &store()?).await,
         Command::Inspect(args) => inspect::run(args, &store()?).await,
         Command::Ps(args) => ps::run(args, &store()?).await,

@@ -14,6 +14,7 @@ mod languages;
 mod leading;
 mod looking;
 mod losing;
+mod metrics;
 mod once;
 mod packaging;
 mod pages;

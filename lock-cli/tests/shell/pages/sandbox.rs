@@ -189,7 +189,7 @@ fn moved(script: &str, shell: &Shell, url: &str) -> String {
         (moved, rest) = (moved + before + url, &from[end..]);
     }
     moved += rest;
-    for folder in ["/usr/local/bin/", "/usr/bin/"] {
+    for folder in ["/usr/local/bin/", "/usr/bin/", "/var/lib/node_exporter/"] {
         moved = moved.replace(&format!("{folder}leasehold"), "leasehold").replace(folder, "./");
     }
     for target in script.split("> /").skip(1).filter_map(|rest| rest.split([' ', '\n']).next()) {
