@@ -30,7 +30,7 @@ use self::signals::{Stops, is_ending};
 use crate::args;
 use crate::exit::{Exit, Failure};
 use crate::margin::Ending;
-use crate::request::{acquire, names, patience, request, wait};
+use crate::request::{acquire, names, patience, request};
 use crate::url::StoreUrl;
 use crate::waiting::Waiting;
 
@@ -43,16 +43,15 @@ pub(crate) async fn run(args: &args::Run, store: &StoreUrl<'_>) -> Result<Exit, 
         let text = "--once and --at-least need exactly one lock";
         return Err(Failure::new(Exit::Usage, text));
     }
-    once::refuse_busy_exit(args)?;
+    once::refuse_contradictions(args)?;
     let ending = Ending::of_run(&args.work)?;
     // First, before there is anything that a signal would leave behind.
     let mut signals = Signals::listen()?;
     if once::is_asked_for(args) && !args.quiet {
         store.warn_if_local();
     }
-    let wait = wait(&args.request);
-    let patience = if once::is_asked_for(args) { Duration::ZERO } else { patience(wait) };
-    let client = connect(store, patience, ending.options(), args.quiet, &mut signals).await?;
+    let wait = once::wait_of(args);
+    let client = connect(store, patience(wait), ending.options(), args.quiet, &mut signals).await?;
     let acquired = tokio::select! {
         acquired = begin(&client, &names, wait, args) => acquired.map_err(not_acquired),
         signal = signals.interruption() => Err(interrupted(&names, signal)),
@@ -116,7 +115,7 @@ async fn begin(
     args: &args::Run,
 ) -> Result<Begun, LockError> {
     if let ([name], true) = (names, once::is_asked_for(args)) {
-        return once::begin(client, name, args).await;
+        return once::begin(client, name, wait, args).await;
     }
     let mut request = request(names, wait, &args.request, &args.work.lease);
     if let Some(span) = args.at_most {

@@ -29,6 +29,7 @@ Examples:
   leasehold run -q --no-wait report -- ./report          and not a word if another has it
   leasehold run --at-least 1m tick -- ./tick             once a minute, whatever the clocks say
   leasehold run --once 2026-11-21 nightly -- ./nightly   exit 0 if that day's run is done
+  leasehold run --once v42 --wait 10m schema -- ./migrate   wait for the one that migrates now
   leasehold run counter -- sh -c 'echo $(( $(cat n) + 1 )) > n'
   leasehold run account:7 account:3 -- ./transfer        both or none, in any order
   leasehold run --shared catalogue -- ./export           beside other readers, and no writer

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutcome};
+use leasehold::{LockClient, LockError, LockGuard, LockName, MultiGuard, OnceOutcome, Wait};
 
 use super::signals::Signals;
 use crate::args;
 use crate::exit::{Exit, Failure};
+use crate::request::wait;
 use crate::terminal;
+use crate::waiting::Waiting;
 
 /// Start of a run, or the reason why it does not start.
 pub(super) enum Begun {
@@ -21,25 +23,42 @@ pub(super) fn is_asked_for(args: &args::Run) -> bool {
     args.once.is_some() || args.at_least.is_some()
 }
 
-/// Refuses an exit code that would say of a busy lock what only a record shows (C42): that the occurrence is done.
-pub(super) fn refuse_busy_exit(args: &args::Run) -> Result<(), Failure> {
-    if args.once.is_none() || args.busy_exit != Some(0) {
+/// Refuses options that contradict each other: an exit code that would say of a busy lock what only a record shows
+/// (C42), that the occurrence is done; and a wait that would only run the command twice (C41).
+pub(super) fn refuse_contradictions(args: &args::Run) -> Result<(), Failure> {
+    let text = if args.once.is_some() && args.busy_exit == Some(0) {
+        "--busy-exit 0 does not go with --once: 0 says that the occurrence is done, and a \
+         busy lock only that another run has begun it; leave --busy-exit out, and try again \
+         after exit code 75"
+    } else if args.once.is_none() && args.at_least.is_some() && args.request.wait.is_some() {
+        "--at-least with --wait would run the command again after the wait: give --once KEY too, \
+         or leave --wait out"
+    } else {
         return Ok(());
-    }
-    let text = "--busy-exit 0 does not go with --once: 0 says that the occurrence is done, and a \
-                busy lock only that another run has begun it; leave --busy-exit out, and try again \
-                after exit code 75";
+    };
     Err(Failure::new(Exit::Usage, text))
+}
+
+/// Returns the wait for the present run (C41): none, unless it is asked for.
+pub(super) fn wait_of(args: &args::Run) -> Wait {
+    if is_asked_for(args) && args.request.wait.is_none() {
+        Wait::Never
+    } else {
+        wait(&args.request)
+    }
 }
 
 /// Begins a run, unless another has the lock, or the occurrence is done.
 pub(super) async fn begin(
     client: &LockClient,
     name: &LockName,
+    wait: Wait,
     args: &args::Run,
 ) -> Result<Begun, LockError> {
-    let lease = &args.work.lease;
-    let once = client.once(name.as_str()).ttl(lease.ttl).label(lease.label());
+    let (lease, waiting) = (&args.work.lease, Waiting::for_turn(args.quiet));
+    let (listener, waited_for) = (waiting.listener(), name.clone());
+    let once = client.once(name.as_str()).ttl(lease.ttl).label(lease.label()).wait(wait);
+    let once = once.on_wait(move |seen| listener(&waited_for, seen));
     let mut once = once.remember(args.remember);
     if let Some(span) = args.at_least {
         once = once.at_least(span);
@@ -50,7 +69,12 @@ pub(super) async fn begin(
     if let Some(occurrence) = &args.once {
         once = once.occurrence(occurrence);
     }
-    match once.begin().await? {
+    let outcome = tokio::select! {
+        biased;
+        outcome = once.begin() => outcome?,
+        never = waiting.draw() => match never {},
+    };
+    match outcome {
         OnceOutcome::Ran(guard) => Ok(Begun::Held(guard.into())),
         OnceOutcome::Skipped(contention) => {
             Err(LockError::NotAcquired { name: name.clone(), contention })

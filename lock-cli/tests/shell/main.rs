@@ -93,6 +93,7 @@ macro_rules! shell_checks {
             leading::following_prints_each_change
             once::c42_twenty_that_start_at_once_run_it_once
             once::c42_a_run_that_failed_runs_again
+            once::c41_a_run_that_waits_for_another_is_done_or_runs
             once::c42_a_run_that_was_told_to_stop_is_not_recorded
             once::c41_a_short_command_keeps_others_out_for_the_span
             looking::the_commands_print

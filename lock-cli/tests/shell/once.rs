@@ -73,6 +73,40 @@ pub(crate) async fn c42_twenty_that_start_at_once_run_it_once(store: &impl Store
     }
 }
 
+/// C41: a run that waits finds the present one done, starts the command when that one was killed, and has the exit code
+/// of a busy lock at the end of its wait.
+pub(crate) async fn c41_a_run_that_waits_for_another_is_done_or_runs(store: &impl Store) {
+    let shell = Shell::of(store);
+    let once = |key: &'static str, wait: &'static str| {
+        let waits = ["-v", "run", "--ttl", "4s", "--once", key, "--wait", wait, "job", "--"];
+        [&waits[..], &["sh", "-c", "echo >> waited"]].concat()
+    };
+    let present = async |key| {
+        let script = "while [ ! -e go ]; do sleep 0.01; done";
+        shell.hold(&["--ttl", "4s", "--once", key], "job", script).await
+    };
+    let mut first = present("x").await;
+    let late = shell.run(&once("x", "1s")).await;
+    assert!(late.code == 75 && late.stderr.contains("is held"), "{}: {}", late.code, late.stderr);
+    let mut waits = shell.start(&once("x", "2m"));
+    waits.waits().await;
+    std::fs::write(shell.file("go"), "").expect("a file");
+    assert_eq!([first.code().await, waits.code().await], [0, 0], "{}", waits.stderr());
+    assert!(waits.stderr().contains("is done"), "{}", waits.stderr());
+    assert_eq!(shell.read("waited"), "");
+
+    std::fs::remove_file(shell.file("go")).expect("a file");
+    let mut killed = present("y").await;
+    let mut waits = shell.start(&once("y", "2m"));
+    waits.waits().await;
+    killed.send(Signal::KILL);
+    killed.ended().await;
+    assert_eq!(waits.code().await, 0, "{}", waits.stderr());
+    assert_eq!(shell.read("waited"), "\n", "it ran once");
+    let twice = ["run", "--at-least", "1s", "--wait", "1s", "job", "--", "true"];
+    assert_eq!(shell.run(&twice).await.code, 64);
+}
+
 /// C42: a failed run is not recorded, and a run that is remembered briefly runs again.
 pub(crate) async fn c42_a_run_that_failed_runs_again(store: &impl Store) {
     let shell = Shell::of(store);
