@@ -178,8 +178,8 @@ pub(crate) fn usage(error: clap::Error) -> Result<Exit, Failure> {
         }
         // C32: the text repeats the typed words, and one may be a URL in the wrong place. It is found as it was typed.
         _ => {
-            let hint = if lacks_dashes() { NO_DASHES } else { "" };
             let text = readable(&without_urls(&text, typed()));
+            let hint = if lacks_dashes() { NO_DASHES } else { meant(&error).unwrap_or_default() };
             terminal::print_error(&format!("{text}{hint}"));
         }
     }
@@ -226,6 +226,23 @@ const LINES_AND_COLOURS: [char; 2] = ['\n', '\u{1b}'];
 
 const NO_DASHES: &str =
     "\nThe command stands after two dashes: leasehold run [OPTIONS] NAME -- CMD [ARG...]\n";
+
+/// Returns a tip for a verb that other programs have, and this one has under another name.
+fn meant(error: &clap::Error) -> Option<&'static str> {
+    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else {
+        return None;
+    };
+    Some(match &**verb {
+        "status" => {
+            "\n  tip: `leasehold inspect NAME` shows a lock, `leasehold ps` all that are held\n"
+        }
+        "who" => "\n  tip: `leasehold inspect NAME` shows who holds a lock\n",
+        "lock" => "\n  tip: `leasehold run NAME -- CMD` holds a lock while CMD runs\n",
+        "unlock" => "\n  tip: `leasehold release` gives back what `leasehold acquire` holds\n",
+        "version" => "\n  tip: `leasehold --version` prints the version\n",
+        _ => return None,
+    })
+}
 
 /// Returns true if `run` was typed without the `--` that it needs.
 fn lacks_dashes() -> bool {

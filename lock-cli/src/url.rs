@@ -87,14 +87,16 @@ impl<'a> StoreUrl<'a> {
         Ok(connector.connect_with(&self.url, options).await?)
     }
 
-    /// Warns if no URL was given, for a command whose purpose is to run on one of several hosts.
+    /// Warns of locks that no other host sees, for a command whose purpose is to run on one of several hosts.
     pub(crate) fn warn_if_local(&self) {
-        if self.is_default {
-            terminal::warning(
-                "no URL of the locks is given, so each user of each host has locks of its own: \
-                 name a server by --url or LEASEHOLD_URL",
-            );
-        }
+        let whose = match self.is_default {
+            true => "no URL of the locks is given, so each user of each host has locks of its own",
+            false if self.url.starts_with("file:") => {
+                "the locks are files of this host, so each host runs the command"
+            }
+            false => return,
+        };
+        terminal::warning(&format!("{whose}: name a server by --url or LEASEHOLD_URL"));
     }
 
     /// Returns the name of the store for people, without secrets.

@@ -218,6 +218,9 @@ async fn prints(block: &Block) {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{folder}:{path}"));
     let printed = Output::of(command).await.stdout;
+    // The reader's store is a server.
+    let lines = printed.lines().filter(|line| !line.contains("the locks are files of this host"));
+    let printed = lines.collect::<Vec<_>>().join("\n");
     assert_eq!(lasting(&printed), lasting(&block.text), "{}", block.place);
 }
 
