@@ -24,20 +24,32 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Green.on_default())
     .placeholder(AnsiColor::Cyan.on_default());
 
+/// The parts of a subcommand's help.
+const LOCK: &str = "Lock";
+const ONCE: &str = "Run once";
+const WORK: &str = "Command";
+const OUTPUT: &str = "Output";
+
 /// Distributed locks with fencing tokens, from the shell.
 #[derive(Debug, Parser)]
 #[command(name = "leasehold", version, styles = STYLES)]
 #[command(arg_required_else_help = true, subcommand_required = true, max_term_width = 100)]
 pub(crate) struct Cli {
     // The variable is read where the URL is used: here it would show in each usage line.
-    /// URL of the locks, such as file:/DIRECTORY or redis://HOST [env: LEASEHOLD_URL]
+    /// URL of the locks, such as redis://HOST [env: LEASEHOLD_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Read the URL from this file, such as one that only its user may read
-    #[arg(long, global = true, value_name = "FILE", conflicts_with = "url")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        conflicts_with = "url",
+        hide_short_help = true
+    )]
     pub(crate) url_file: Option<PathBuf>,
     /// Print events on stderr; twice for more
-    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, hide_short_help = true)]
     pub(crate) verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -46,41 +58,41 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a command while holding a lock
-    #[command(after_help = RUN_EXAMPLES)]
+    #[command(after_long_help = RUN_EXAMPLES)]
     Run(Run),
-    /// Hold a lock for the program that started this, until its input ends
-    #[command(after_help = HOLD_EXAMPLES)]
+    /// Hold a lock for the program that started this, or for a process
+    #[command(after_long_help = HOLD_EXAMPLES)]
     Hold(Hold),
-    /// Acquire a lock for later commands, until `release` gives it back or its time is over
-    #[command(after_help = ACQUIRE_EXAMPLES)]
+    /// Acquire a lock for later commands; `release` gives it back
+    #[command(after_long_help = ACQUIRE_EXAMPLES)]
     Acquire(Acquire),
     /// Run a command while its host leads, again and again
-    #[command(after_help = ELECT_EXAMPLES)]
+    #[command(after_long_help = ELECT_EXAMPLES)]
     Elect(Elect),
     /// Show who leads
-    #[command(after_help = LEADER_EXAMPLES)]
+    #[command(after_long_help = LEADER_EXAMPLES)]
     Leader(Leader),
     /// Show who holds a lock
-    #[command(after_help = INSPECT_EXAMPLES)]
+    #[command(after_long_help = INSPECT_EXAMPLES)]
     Inspect(Inspect),
     /// List the locks that are held
-    #[command(visible_alias = "list", after_help = PS_EXAMPLES)]
+    #[command(visible_alias = "list", after_long_help = PS_EXAMPLES)]
     Ps(Ps),
     /// Print a line whenever a lock changes, until interrupted
-    #[command(after_help = WATCH_EXAMPLES)]
+    #[command(after_long_help = WATCH_EXAMPLES)]
     Watch(Watch),
     /// List the runs that --once has recorded, or forget one
-    #[command(after_help = RUNS_EXAMPLES)]
+    #[command(after_long_help = RUNS_EXAMPLES)]
     Runs(Runs),
-    /// Give back what `acquire` holds, or end the hold of another client
-    #[command(visible_alias = "evict", after_help = RELEASE_EXAMPLES)]
+    /// Give back a lock, or end another's hold
+    #[command(visible_alias = "evict", after_long_help = RELEASE_EXAMPLES)]
     Release(Release),
     /// Examine the server for dangers to locks
-    #[command(after_help = DOCTOR_EXAMPLES)]
+    #[command(after_long_help = DOCTOR_EXAMPLES)]
     Doctor(Doctor),
-    /// Print the script that prepares a store, for teams with their own migrations
+    /// Print the script that prepares a store, for your own migrations
     #[cfg(feature = "postgres")]
-    #[command(after_help = SCHEMA_EXAMPLES)]
+    #[command(after_long_help = SCHEMA_EXAMPLES)]
     Schema(Schema),
     /// Print completions for a shell
     Completions(Completions),
@@ -125,31 +137,31 @@ pub(crate) struct Run {
 /// The options of a request for locks.
 #[derive(Debug, Args)]
 pub(crate) struct Request {
-    /// Wait at most this long for the lock, such as 10s or 500ms [default: for ever]
-    #[arg(short, long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    /// Wait at most this long, such as 10s [default: for ever]
+    #[arg(short, long, help_heading = LOCK, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) wait: Option<Duration>,
     /// Do not wait for the lock
-    #[arg(short, long, conflicts_with = "wait")]
+    #[arg(short, long, help_heading = LOCK, conflicts_with = "wait")]
     pub(crate) no_wait: bool,
-    /// Share the lock with other holders that use --shared, such as readers
-    #[arg(long, conflicts_with = "limit")]
+    /// Share the lock with others that use --shared, as readers do
+    #[arg(long, help_heading = LOCK, conflicts_with = "limit")]
     pub(crate) shared: bool,
-    /// Hold one of N permits, beside other holders with the same N
-    #[arg(long, value_name = "N", value_parser = permits())]
+    /// Hold one of N permits, beside others with the same N
+    #[arg(long, help_heading = LOCK, value_name = "N", value_parser = permits())]
     pub(crate) limit: Option<u16>,
     /// Take this many of the N permits, all or none [default: 1]
-    #[arg(long, value_name = "K", requires = "limit", conflicts_with = "shared", value_parser = permits())]
+    #[arg(long, help_heading = LOCK, hide_short_help = true, value_name = "K", requires = "limit", conflicts_with = "shared", value_parser = permits())]
     pub(crate) take: Option<u16>,
 }
 
 /// The options of a hold: its TTL and its label.
 #[derive(Debug, Args)]
 pub(crate) struct Lease {
-    /// Time for which the server keeps the lock if nobody renews it; it is renewed while it is held
-    #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
+    /// Lifetime of the hold if nobody renews it
+    #[arg(long, help_heading = LOCK, value_name = "SPAN", default_value = "30s", value_parser = humantime::parse_duration)]
     pub(crate) ttl: Duration,
     /// Text that others see as the holder [default: host:pid]
-    #[arg(long, value_name = "TEXT", value_parser = public)]
+    #[arg(long, help_heading = LOCK, hide_short_help = true, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
 }
 
@@ -174,11 +186,11 @@ pub(crate) struct Work {
     pub(crate) lease: Lease,
     /// Time for the command to end after SIGTERM or a loss of the lock, before it is killed [default: 5s; `elect`: a
     /// third of the TTL if that is less]
-    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    #[arg(long, help_heading = WORK, hide_short_help = true, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) grace: Option<Duration>,
     /// Count the lock as lost this long before others get in, so that the command has ended by then [default: none;
     /// `elect`: the longer of the grace and a third of the TTL, where the grace fits in half of the TTL]
-    #[arg(long, value_name = "SPAN", value_parser = humantime::parse_duration)]
+    #[arg(long, help_heading = WORK, hide_short_help = true, value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) margin: Option<Duration>,
     /// The command and its arguments, after `--`
     #[arg(last = true, required = true, value_name = "CMD")]
@@ -211,11 +223,11 @@ pub(crate) struct Acquire {
     /// Hold the lock for this long; it is not renewed
     #[arg(long = "for", value_name = "SPAN", value_parser = humantime::parse_duration)]
     pub(crate) span: Duration,
-    /// Write the proof of the hold to this file, which `release --lease` reads
+    /// Write the proof of the hold to this file, for `release --lease`
     #[arg(long, value_name = "FILE")]
     pub(crate) lease: PathBuf,
     /// Text that others see as the holder [default: host:pid]
-    #[arg(long, value_name = "TEXT", value_parser = public)]
+    #[arg(long, help_heading = LOCK, hide_short_help = true, value_name = "TEXT", value_parser = public)]
     pub(crate) label: Option<String>,
     /// The lock
     #[arg(value_parser = public)]
@@ -375,7 +387,10 @@ pub(crate) fn command(connector: &Connector) -> clap::Command {
     let schemes = connector.schemes().filter(|scheme| *scheme != "memory");
     let schemes: Vec<String> = schemes.map(|scheme| format!("{scheme}:")).collect();
     let here = format!("  this build supports: {}", schemes.join(", "));
-    Cli::command().after_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
+    let version = clap::Arg::new("version").short('V').long("version").help("Print version");
+    let version = version.action(clap::ArgAction::Version).hide_short_help(true);
+    let command = Cli::command().disable_version_flag(true).arg(version);
+    command.after_long_help(format!("{EXAMPLES}\n{here}\n\n{EXIT_CODES}"))
 }
 
 /// Options whose variables are no mistake: LEASEHOLD_URL is read, and images set LEASEHOLD_VERSION.

@@ -32,7 +32,7 @@ fn page(mut command: clap::Command) -> io::Result<Vec<u8>> {
     let usage = command.render_usage().to_string();
     let command = command.override_usage(usage.trim_start_matches("Usage: ").to_owned());
     let title = command.get_bin_name().unwrap_or("leasehold").replace(' ', "-");
-    let notes = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let notes = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
     let (has_subcommands, man) = (command.has_subcommands(), Man::new(command).title(title));
     let mut page = Vec::new();
     man.render_title(&mut page)?;

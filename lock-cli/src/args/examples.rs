@@ -55,7 +55,8 @@ without the lock, the server is told, which takes 2 s at most.
 A run of `--once` is recorded if the command exits with 0. A run that fails, or that a signal told
 to stop, is not recorded, and may be started again. If the server does not answer, the record is
 tried again while the lock is held. Exit code 73: the command exited with 0, but perhaps that was
-not recorded. Then a later run of the same KEY starts it again.
+not recorded. Then a later run of the same KEY starts it again. With --wait a run waits for the present
+one, and exits with 0 when that is recorded; it starts the command if that one failed or died.
 
 A lock that cannot be given back stays for its TTL, as a message on stderr says. With --strict the
 exit code is then 77 if the command exited with 0.

@@ -18,8 +18,8 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
         (&["run", "a", "true"], "-- <CMD>"),
         (&["run", "a", "true"], "after two dashes"),
         (&["run", "--wait", "1s", "--no-wait", "a", "--", "true"], "cannot be used with"),
-        (&["run", "--wait", "1s", "--once", "x", "a", "--", "true"], "cannot be used with"),
-        (&["run", "--wait", "1s", "--at-least", "1s", "a", "--", "true"], "cannot be used with"),
+        (&["run", "--wait", "1s", "--at-least", "1s", "a", "--", "true"], "give --once KEY too"),
+        (&["hold", "--pid", "0", "a"], "--pid"),
         (&["run", "--remember", "1d", "a", "--", "true"], "--once <KEY>"),
         (&["run", "--shared", "--limit", "3", "a", "--", "true"], "cannot be used with"),
         (&["run", "--shared", "--take", "2", "a", "--", "true"], "cannot be used with"),
@@ -55,6 +55,12 @@ async fn wrong_usage_exits_with_64_and_says_what_is_right() {
     }
 }
 
+/// The subcommands of each build.
+const VERBS: [&str; 13] = [
+    "run", "hold", "acquire", "elect", "leader", "inspect", "ps", "watch", "runs", "release",
+    "doctor", "completions", "man",
+];
+
 /// A tip that is far from the intended word is worse than none.
 #[tokio::test]
 async fn tips_name_what_was_nearly_typed() {
@@ -64,6 +70,11 @@ async fn tips_name_what_was_nearly_typed() {
         (&["run", "--nowait", "a", "--", "true"], Some("'--no-wait'")),
         (&["inspect", "--jsn", "a"], Some("'--json'")),
         (&["exec", "a", "--", "true"], None),
+        (&["status", "a"], Some("leasehold inspect NAME")),
+        (&["who", "a"], Some("leasehold inspect NAME")),
+        (&["lock", "a"], Some("leasehold run NAME -- CMD")),
+        (&["unlock", "a"], Some("leasehold release")),
+        (&["version"], Some("leasehold --version")),
         (&["run", "--timeout", "1s", "a", "--", "true"], None),
         (&["run", "--force", "a", "--", "true"], None),
         (&["ps", "--all"], None),
@@ -113,9 +124,7 @@ async fn help_teaches() {
     let shell = Shell::of(&File::start());
     let help = shell.run(&["--help"]).await;
     assert_eq!((help.code, &*help.stderr), (0, ""));
-    if cfg!(feature = "postgres") {
-        assert!(help.stdout.contains("schema"));
-    } else {
+    if cfg!(all(feature = "etcd", feature = "postgres", feature = "zookeeper")) {
         compare("", "help", &help.stdout);
     }
     compare("", "help-run", &shell.run(&["run", "--help"]).await.stdout);
@@ -129,6 +138,31 @@ async fn help_teaches() {
         (version.code, &*version.stdout),
         (0, concat!("leasehold ", env!("CARGO_PKG_VERSION"), "\n"))
     );
+}
+
+/// `-h` is for a glance: it fits a terminal of 24 lines and 80 columns. `--help` is for reading, in groups.
+#[tokio::test]
+async fn short_help_is_one_screen_and_long_help_is_in_groups() {
+    let shell = Shell::of(&File::start());
+    for verb in VERBS.into_iter().map(Some).chain([None]) {
+        let mut command = shell.leasehold(&[verb.as_slice(), &["-h"]].concat());
+        command.env("COLUMNS", "80");
+        let help = Output::of(command).await;
+        let lines = help.stdout.lines().count();
+        assert!(help.code == 0 && lines <= 24, "{verb:?}: {lines} lines\n{}", help.stdout);
+        let width = help.stdout.lines().map(|line| line.chars().count()).max();
+        assert!(width <= Some(80), "{verb:?}: {width:?} columns\n{}", help.stdout);
+    }
+    for (verb, groups) in [
+        ("run", &["Lock:", "Run once:", "Command:", "Output:", "Examples:"][..]),
+        ("elect", &["Lock:", "Command:", "Output:", "Examples:"]),
+        ("hold", &["Lock:", "Output:", "Examples:"]),
+    ] {
+        let help = shell.run(&[verb, "--help"]).await.stdout;
+        for group in groups {
+            assert!(help.lines().any(|line| line == *group), "{verb} has no {group}\n{help}");
+        }
+    }
 }
 
 #[tokio::test]
@@ -260,26 +294,21 @@ async fn a_url_is_read_from_a_file_and_its_store_is_named() {
 /// Each host would lead, and run an occurrence once more.
 #[tokio::test]
 async fn what_should_run_on_one_host_warns_without_a_server() {
+    let store = File::start();
     for (options, warns) in [
         (&["elect"][..], true),
         (&["elect", "-q"], false),
         (&["run", "--once", "x"], true),
+        (&["run", "-q", "--once", "y"], false),
         (&["run", "--at-least", "1s"], true),
         (&["run"], false),
     ] {
-        let shell = Shell::without_url();
-        let output = shell.run(&[options, &["a", "--", "true"]].concat()).await;
-        assert_eq!(output.code, 0, "{options:?}: {}", output.stderr);
-        assert_eq!(
-            output.stderr.contains("name a server"),
-            warns,
-            "{options:?}: {}",
-            output.stderr
-        );
-        let store = File::start();
-        let named = ["--url", &store.url()];
-        let output = shell.run(&[&named[..], options, &["a", "--", "true"]].concat()).await;
-        assert_eq!((output.code, &*output.stderr), (0, ""), "{options:?}");
+        for shell in [Shell::without_url(), Shell::of(&store)] {
+            let output = shell.run(&[options, &[&options.concat(), "--", "true"]].concat()).await;
+            assert_eq!(output.code, 0, "{options:?}: {}", output.stderr);
+            let told = output.stderr.contains("name a server");
+            assert_eq!(told, warns, "{options:?}: {}", output.stderr);
+        }
     }
 }
 
