@@ -53,8 +53,9 @@ impl<T> Finished<T> {
 /// and end with the last clone and guard.
 ///
 /// # Runtime
-/// The futures of this crate need a Tokio runtime with I/O and time. Polled outside of one, they panic, as Tokio's
-/// own do. A guard can be dropped anywhere. [`ClientOptions::runtime`] sets the runtime of the two tasks.
+/// The futures of this crate need a Tokio runtime with I/O and time. Outside of one, an acquisition fails with
+/// [`LockError::RuntimeStopped`], and other futures panic, as Tokio's own do. A guard can be dropped anywhere.
+/// [`ClientOptions::runtime`] sets the runtime of the two tasks.
 ///
 /// # Fork
 /// A client belongs to the process that made it. A fork of that process has copies of the client and its guards, and

@@ -2,6 +2,7 @@
 
 mod clauses;
 pub(crate) mod public_items;
+mod rooms;
 pub(crate) mod source;
 mod wording;
 
@@ -76,11 +77,12 @@ fn links() -> Done {
 /// Checks that clauses and code agree, mutants apply, public items are listed, and comments open plainly. Reports all
 /// problems at once.
 fn house_rules() -> Done {
-    println!("+ clauses, mutants, public items and wording");
+    println!("+ clauses, mutants, public items, rooms and wording");
     let sources = source::with_endings(&[".rs", ".lua", ".sql"])?;
     let mut problems = clauses::problems(&source::read(clauses::PAGE)?, &sources);
     problems.extend(mutants::problems()?);
     problems.extend(public_items::problems(&sources)?);
+    problems.extend(rooms::problems(&sources));
     problems.extend(wording::problems(&sources));
     match problems.len() {
         0 => Ok(()),

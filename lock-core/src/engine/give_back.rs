@@ -5,6 +5,6 @@ mod claim_state;
 mod janitor;
 mod owned_claim;
 
-pub(crate) use self::claim_state::{ClaimEvent, ClaimState};
+pub(crate) use self::claim_state::ClaimEvent;
 pub(crate) use self::janitor::{InFlight, Janitor};
 pub(crate) use self::owned_claim::OwnedClaim;

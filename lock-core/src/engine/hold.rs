@@ -18,8 +18,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 pub(crate) use self::held::Held;
-use self::held_labels::HeldLabel;
-pub(crate) use self::held_labels::HeldLabels;
+pub(crate) use self::held_labels::{HeldLabel, HeldLabels};
 pub use self::lost_signal::LostSignal;
 pub(crate) use self::renewer::Renewer;
 use self::renewing::Duty;
@@ -72,7 +71,8 @@ struct State {
 }
 
 impl Hold {
-    pub(crate) fn new(lease: Lease, client: Arc<ClientParts>) -> Self {
+    /// Makes a hold that counts under `label` until its end.
+    pub(crate) fn new(lease: Lease, client: Arc<ClientParts>, label: Option<HeldLabel>) -> Self {
         let now = client.now();
         let (owner, name, bound) = (lease.owner, lease.name.clone(), OnceLock::new());
         let is_short = lease.granted < lease.asked.as_duration();
@@ -86,7 +86,7 @@ impl Hold {
             renewing: false,
             renewal_error: None,
             unanswered: None,
-            label: None,
+            label: label.map(Box::new),
         };
         state.schedule(now);
         if state.lease.token != state.lease.granted_as {
@@ -117,14 +117,6 @@ impl Hold {
 
     pub(crate) fn token(&self) -> FencingToken {
         self.state().lease.token
-    }
-
-    /// Counts the hold under its label, unless it is over.
-    pub(crate) fn count_under(&self, label: Option<HeldLabel>) {
-        let mut state = self.state();
-        if self.reason.get().is_none() {
-            state.label = label.map(Box::new);
-        }
     }
 
     /// Returns the reason why the hold is over, by the clock (C7): no task needs to have run. A fork has no holds.

@@ -70,7 +70,7 @@ impl Acquisition {
     ///
     /// Borrows the acquisition: a future that took it by value would have room for it in each of its layers.
     pub(crate) async fn run(&mut self, request: &LockRequest) -> Result<Granted, LockError> {
-        let report = self.shared.store.telemetry.acquiring(&self.place.claim.name);
+        let report = self.shared.store.telemetry.acquiring(self.name(), Instant::now());
         let outcome = self.acquire_unless_closed(request).instrument(report.span()).await;
         // The wait in line is included.
         let outcome = outcome.map_err(|error| error.after(report.waited()));
@@ -92,7 +92,7 @@ impl Acquisition {
             AttemptOutcome::Busy { seen, .. } => return Ok(Err(Box::new((self, Some(seen))))),
             AttemptOutcome::Troubled => return Ok(Err(Box::new((self, None)))),
         };
-        let report = self.shared.store.telemetry.acquiring_since(self.name(), sent);
+        let report = self.shared.store.telemetry.acquiring(self.name(), sent);
         let hold = self.held(lease)?;
         report.ended(Ok(hold.token()));
         Ok(Ok(self.acquired((hold, None))))
@@ -165,9 +165,7 @@ impl Acquisition {
 
     /// Starts to hold the granted or passed lease, under the label of its claim.
     pub(super) fn held(&self, lease: Lease) -> Result<Held, LockError> {
-        let hold = self.shared.hold(lease)?;
-        hold.count_under(self.shared.held_labels.count(&self.place.claim));
-        Ok(hold)
+        self.shared.hold(lease, self.shared.held_labels.count(&self.place.claim))
     }
 
     pub(super) fn hold(&self, lease: Lease, request: &LockRequest) -> Result<Held, LockError> {

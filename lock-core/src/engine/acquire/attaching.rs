@@ -40,7 +40,7 @@ impl Shared {
         if let Some(reason) = over {
             return Err(lost(reason));
         }
-        let hold = self.hold(lease)?;
+        let hold = self.hold(lease, None)?;
         bound.into_iter().for_each(|bound| hold.bound_by(*bound));
         self.renewer.attached(&hold);
         let claim = OwnedClaim::of(&hold.lease(), self.janitor.clone());

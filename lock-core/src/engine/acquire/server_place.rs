@@ -119,7 +119,7 @@ impl ServerPlace {
         if waits && self.channel.is_none() {
             self.channel = Some(WaiterHandle::channel());
         }
-        self.owned.state().note(ClaimEvent::Asked);
+        self.owned.note(ClaimEvent::Asked);
         self.answers.iter().for_each(|answers| answers.asked(sent));
         let waiter = self.channel.as_ref().map(|(waiter, _)| waiter.clone());
         let (store, claim) = (store.clone(), self.claim.clone());
@@ -176,7 +176,7 @@ impl ServerPlace {
     /// Gives up the request in flight: its outcome is unknown.
     pub(super) fn give_up(&mut self) {
         self.request = None;
-        self.owned.state().note(ClaimEvent::Unanswered);
+        self.owned.note(ClaimEvent::Unanswered);
     }
 
     /// Waits for a message of the server. After it an earlier "busy" is not valid.

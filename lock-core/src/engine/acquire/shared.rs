@@ -1,6 +1,6 @@
 //! State shared by the clones and guards of one client. It owns everything that changes.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use super::tries::Tries;
 use crate::backend::{DistributedLock, Extension};
 use crate::engine::client::{ClientOptions, Store, restarted};
 use crate::engine::give_back::{Janitor, OwnedClaim};
-use crate::engine::hold::{Held, HeldLabels, Hold, Renewer};
+use crate::engine::hold::{Held, HeldLabel, HeldLabels, Hold, Renewer};
 use crate::model::{Lease, LockError, LockName, LostReason, Ttl, Wait};
 use crate::sync::{Mutex, locked};
 
@@ -43,11 +43,8 @@ pub(crate) struct Shared {
     pub(crate) closed: watch::Sender<bool>,
 }
 
-#[derive(Debug)]
-struct Tasks {
-    renewer: JoinHandle<()>,
-    janitor: JoinHandle<()>,
-}
+/// The renewer and the janitor.
+type Tasks = [JoinHandle<()>; 2];
 
 impl Shared {
     pub(crate) fn new(backend: Arc<dyn DistributedLock>, options: ClientOptions) -> Self {
@@ -104,23 +101,19 @@ impl Shared {
     /// Starts the tasks, or starts them again if their runtime is gone. Returns false if there is no runtime for them.
     pub(crate) fn ensure_tasks(&self) -> bool {
         let mut tasks = locked(&self.tasks);
-        let running = |tasks: &Tasks| !tasks.renewer.is_finished() && !tasks.janitor.is_finished();
+        let running = |tasks: &Tasks| !tasks.iter().any(JoinHandle::is_finished);
         if tasks.as_ref().is_some_and(running) {
             return true;
         }
-        if let Some(old) = tasks.take() {
-            old.renewer.abort();
-            old.janitor.abort();
-        }
         let runtime = self.store.options.runtime.clone().or_else(|| Handle::try_current().ok());
         let Some(runtime) = runtime else { return false };
+        tasks.iter().flatten().for_each(JoinHandle::abort);
         let (name, renewer, janitor) =
             (self.store.name(), self.renewer.clone(), self.janitor.clone());
-        let started = tasks.insert(Tasks {
-            renewer: runtime.spawn(restarted(name, "renewer", move || renewer.clone().run())),
-            janitor: runtime.spawn(restarted(name, "janitor", move || janitor.clone().run())),
-        });
-        running(started)
+        running(tasks.insert([
+            runtime.spawn(restarted(name, "renewer", move || renewer.clone().run())),
+            runtime.spawn(restarted(name, "janitor", move || janitor.clone().run())),
+        ]))
     }
 
     /// Extends a hold on behalf of its guard.
@@ -138,9 +131,9 @@ impl Shared {
     }
 
     /// Starts to hold a fresh lease: it is renewed from now on.
-    pub(crate) fn hold(&self, lease: Lease) -> Result<Held, LockError> {
+    pub(crate) fn hold(&self, lease: Lease, label: Option<HeldLabel>) -> Result<Held, LockError> {
         let name = lease.name.clone();
-        let held = Held::new(Hold::new(lease, self.store.client.clone()), &self.renewer);
+        let held = Held::new(Hold::new(lease, self.store.client.clone(), label), &self.renewer);
         // The client may have been shut down while we asked.
         if self.is_closed() { Err(LockError::Closed { name }) } else { Ok(held) }
     }
@@ -194,9 +187,8 @@ impl Drop for Shared {
             return std::mem::forget(self.store.clone());
         }
         self.janitor.close();
-        let tasks = self.tasks.get_mut().unwrap_or_else(PoisonError::into_inner);
-        if let Some(tasks) = tasks {
-            tasks.renewer.abort();
+        if let Some([renewer, _]) = &*locked(&self.tasks) {
+            renewer.abort();
         }
     }
 }

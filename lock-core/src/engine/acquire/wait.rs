@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout};
 use tracing::debug;
 
 use super::local_queue::Turn;
-use super::progress::{Progress, Try};
+use super::progress::Progress;
 use super::server_place::{Answer, Busy, ServerPlace};
 use super::shared::Shared;
 use super::succession::Passed;
@@ -14,7 +14,7 @@ use crate::backend::{Attempt, Grant, WaiterEvent};
 use crate::engine::client::{
     ClientOptions, waits_for_foreign_key, waits_for_other_number, waits_for_own_hold,
 };
-use crate::engine::give_back::{ClaimEvent, ClaimState};
+use crate::engine::give_back::ClaimEvent;
 use crate::model::{
     BackendError, Claim, Contention, Lease, Listener, LockError, Moment, Outcome, Ttl, Wait,
 };
@@ -76,7 +76,7 @@ impl Shared {
                 && let Some(lease) = self.pushed_lease(place, &grant, &progress)
             {
                 debug!(token = lease.token.get(), "handed over");
-                place.owned.state().note(ClaimEvent::Granted);
+                place.owned.note(ClaimEvent::Granted);
                 return Ok(granted_to(turn, &progress, lease));
             }
             if progress.is_over_after_pause() {
@@ -106,7 +106,7 @@ impl Shared {
         let outcome = outcome.map_err(|error| progress.refused(&place.claim.name, error))?;
         let failed = progress.outage().map(|(_, error)| error);
         if failed.is_some_and(|error| error.outcome() == Outcome::NotApplied) {
-            place.owned.state().note(ClaimEvent::Refused);
+            place.owned.note(ClaimEvent::Refused);
         }
         Ok(outcome)
     }
@@ -129,15 +129,22 @@ impl Shared {
             progress.silent(this, self.store.name());
             return Ok(AttemptOutcome::Troubled);
         };
-        let state = place.owned.state();
         match attempt {
-            Ok(Attempt::Granted(grant)) => {
-                let lease = self.lease(&place.claim, &grant, asked, *state);
-                Ok(lease.map_or_else(|| late(progress, this), |lease| granted(state, lease)))
-            }
+            Ok(Attempt::Granted(grant)) => match self.lease(place, &grant, asked) {
+                Some(lease) => {
+                    place.owned.note(ClaimEvent::Granted);
+                    Ok(AttemptOutcome::Granted(lease))
+                }
+                // The grant is not believed. It stays on the server, and the next try finds it.
+                None => {
+                    progress.granted_late(this);
+                    Ok(AttemptOutcome::Troubled)
+                }
+            },
             Ok(Attempt::Busy(seen)) => {
-                let waits = progress.waits();
-                state.note(if waits { ClaimEvent::Queued } else { ClaimEvent::Refused });
+                if !progress.waits() {
+                    place.owned.note(ClaimEvent::Refused);
+                }
                 debug!(position = seen.position, ttl_left = ?seen.ttl_left, "busy");
                 progress.busy(&Busy { seen: seen.clone(), asked, answered: Instant::now() });
                 Ok(AttemptOutcome::Busy { seen, is_outdated })
@@ -145,7 +152,7 @@ impl Shared {
             Err(error) if error.is_transient() => {
                 debug!(%error, "no answer, asking again");
                 if error.outcome() == Outcome::Unknown {
-                    state.note(ClaimEvent::Unanswered);
+                    place.owned.note(ClaimEvent::Unanswered);
                 }
                 progress.failed(this, error);
                 Ok(AttemptOutcome::Troubled)
@@ -183,14 +190,8 @@ impl Shared {
     }
 
     /// Returns the lease of a grant that answered a request sent at `asked` (C5); `None` if it came too late.
-    pub(crate) fn lease(
-        &self,
-        claim: &Claim,
-        grant: &Grant,
-        asked: Moment,
-        state: ClaimState,
-    ) -> Option<Lease> {
-        let ClientOptions { drift, clock, .. } = &self.store.options;
+    fn lease(&self, place: &ServerPlace, grant: &Grant, asked: Moment) -> Option<Lease> {
+        let (claim, ClientOptions { drift, clock, .. }) = (&place.claim, &self.store.options);
         let deadline = drift.deadline(asked, claim.ttl, grant.ttl);
         (!clock.now().has_reached(deadline)).then(|| Lease {
             name: claim.name.clone(),
@@ -202,7 +203,7 @@ impl Shared {
             deadline,
             kind: claim.kind,
             slots: grant.slots.clone(),
-            unresolved: state.is_unresolved(),
+            unresolved: place.owned.is_unresolved(),
             keeps_out_until: None,
             bound: None,
         })
@@ -216,7 +217,7 @@ impl Shared {
     /// that answer was over when the server answered "busy".
     fn pushed_lease(
         &self,
-        place: &mut ServerPlace,
+        place: &ServerPlace,
         grant: &Grant,
         progress: &Progress,
     ) -> Option<Lease> {
@@ -226,7 +227,7 @@ impl Shared {
         let granted_at = asked.after(drift.validity(passed));
         let received = clock.now();
         let since = if received.has_reached(granted_at) { granted_at } else { received };
-        self.lease(&place.claim, grant, since, *place.owned.state())
+        self.lease(place, grant, since)
     }
 }
 
@@ -235,17 +236,6 @@ fn granted_to(turn: &Option<Turn<Passed>>, progress: &Progress, lease: Lease) ->
     let allows_others = lease.kind.together() > 1;
     turn.iter().for_each(|turn| turn.is_granted(progress.has_waited(), allows_others));
     lease
-}
-
-fn granted(state: &mut ClaimState, lease: Lease) -> AttemptOutcome {
-    state.note(ClaimEvent::Granted);
-    AttemptOutcome::Granted(lease)
-}
-
-/// Notes a grant that is not believed. It stays on the server, and the next try finds it.
-fn late(progress: &mut Progress, this: Try) -> AttemptOutcome {
-    progress.granted_late(this);
-    AttemptOutcome::Troubled
 }
 
 /// Outcome of one attempt.

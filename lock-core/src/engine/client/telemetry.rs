@@ -41,13 +41,8 @@ impl Telemetry {
         }
     }
 
-    /// Reports that an acquisition begins.
-    pub(crate) fn acquiring(self: &Arc<Self>, name: &LockName) -> AcquisitionReport {
-        self.acquiring_since(name, Instant::now())
-    }
-
     /// Reports an acquisition that began at `started`.
-    pub(crate) fn acquiring_since(
+    pub(crate) fn acquiring(
         self: &Arc<Self>,
         name: &LockName,
         started: Instant,

@@ -36,8 +36,6 @@ pub(crate) enum ClaimState {
 pub(crate) enum ClaimEvent {
     /// A request to acquire is sent.
     Asked,
-    /// The answer is "busy", and the claim has a place in the queue.
-    Queued,
     /// The answer is "busy", and the server keeps nothing of the claim.
     Refused,
     /// There was no answer, and the outcome is unknown.
@@ -65,11 +63,6 @@ impl ClaimState {
         }
     }
 
-    /// Notes an event.
-    pub(crate) fn note(&mut self, event: ClaimEvent) {
-        *self = self.after(event);
-    }
-
     /// Returns true if a request of the claim was never answered.
     pub(crate) fn is_unresolved(self) -> bool {
         matches!(self, Self::Unresolved | Self::HeldUnresolved)
@@ -78,26 +71,20 @@ impl ClaimState {
 
 #[cfg(test)]
 mod tests {
-    use super::ClaimEvent::{Asked, Ended, Granted, Queued, Refused, Unanswered};
+    use super::ClaimEvent::{Asked, Ended, Granted, Refused, Unanswered};
     use super::ClaimState::{Absent, Held, HeldUnresolved, Pending, Unresolved};
 
     #[test]
     fn c19_each_state_after_each_event() {
-        let events = [Asked, Queued, Refused, Unanswered, Granted, Ended];
+        let events = [Asked, Refused, Unanswered, Granted, Ended];
         let table = [
-            (Absent, [Pending, Absent, Absent, Absent, Absent, Absent]),
-            (Pending, [Pending, Pending, Absent, Unresolved, Held, Pending]),
-            (
-                Unresolved,
-                [Unresolved, Unresolved, Unresolved, Unresolved, HeldUnresolved, Unresolved],
-            ),
-            (Held, [Held, Held, Held, Held, Held, Absent]),
+            (Absent, [Pending, Absent, Absent, Absent, Absent]),
+            (Pending, [Pending, Absent, Unresolved, Held, Pending]),
+            (Unresolved, [Unresolved, Unresolved, Unresolved, HeldUnresolved, Unresolved]),
+            (Held, [Held, Held, Held, Held, Absent]),
             (
                 HeldUnresolved,
-                [
-                    HeldUnresolved, HeldUnresolved, HeldUnresolved, HeldUnresolved, HeldUnresolved,
-                    Unresolved,
-                ],
+                [HeldUnresolved, HeldUnresolved, HeldUnresolved, HeldUnresolved, Unresolved],
             ),
         ];
         for (state, expected) in table {
@@ -108,7 +95,7 @@ mod tests {
     #[test]
     fn c19_what_was_never_answered_is_never_forgotten() {
         for state in [Unresolved, HeldUnresolved] {
-            for event in [Asked, Queued, Refused, Unanswered, Granted, Ended] {
+            for event in [Asked, Refused, Unanswered, Granted, Ended] {
                 assert!(state.after(event).is_unresolved(), "{state:?} after {event:?}");
             }
         }

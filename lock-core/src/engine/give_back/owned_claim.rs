@@ -39,9 +39,9 @@ impl OwnedClaim {
         Self { janitor, name, owner, kept_for: lease.kept_for(), state }
     }
 
-    /// Returns the state of the claim on the server.
-    pub(crate) fn state(&mut self) -> &mut ClaimState {
-        &mut self.state
+    /// Notes an event.
+    pub(crate) fn note(&mut self, event: ClaimEvent) {
+        self.state = self.state.after(event);
     }
 
     /// Returns true if the server knows nothing of the claim.
@@ -125,7 +125,7 @@ impl OwnedClaim {
 
     /// Notes that the server has no hold of the claim any more.
     pub(crate) fn ended(&mut self) {
-        self.state.note(ClaimEvent::Ended);
+        self.note(ClaimEvent::Ended);
     }
 
     /// Leaves the hold to another: this claim does not take it back. Returns true if a request of it may come late.

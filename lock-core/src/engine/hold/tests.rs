@@ -27,7 +27,7 @@ fn hold_by(clock: Arc<dyn Clock>, granted: Duration) -> Hold {
         bound: None,
     };
     let client = ClientParts::new("test", ClientOptions::new().clock(clock));
-    Hold::new(lease, Arc::new(client))
+    Hold::new(lease, Arc::new(client), None)
 }
 
 #[test]
