@@ -1,13 +1,14 @@
 //! Credentials that change while a client works.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use leasehold::core::backend::async_trait;
 use leasehold::{BoxError, CredentialProvider, Credentials, LockClient, LockError};
 use lock_testkit::eventually;
+use tokio::sync::Mutex;
 
 use super::{LIMIT, fresh_name, patient, queued, released, served};
 
@@ -24,15 +25,14 @@ pub(crate) struct Vault(Arc<(Mutex<VecDeque<Credentials>>, AtomicUsize)>);
 impl Vault {
     /// Returns a vault with the secret of [`APP`].
     pub(crate) fn of(secret: &str) -> Self {
-        let vault = Self::default();
-        vault.put(&[secret]);
-        vault
+        Self(Arc::new((Mutex::new(credentials(&[secret])), AtomicUsize::default())))
     }
 
-    /// Gives out these secrets in turn.
-    pub(crate) fn put(&self, secrets: &[&str]) {
-        let given = secrets.iter().map(|secret| Credentials::new(APP, *secret)).collect();
-        *self.0.0.lock().expect("no panic") = given;
+    /// Gives out these secrets in turn, once `change` has been made. Questions wait meanwhile.
+    pub(crate) async fn put(&self, secrets: &[&str], change: impl Future<Output = ()>) {
+        let mut given = self.0.0.lock().await;
+        change.await;
+        *given = credentials(secrets);
     }
 
     /// Returns the number of questions so far.
@@ -41,11 +41,15 @@ impl Vault {
     }
 }
 
+fn credentials(secrets: &[&str]) -> VecDeque<Credentials> {
+    secrets.iter().map(|secret| Credentials::new(APP, *secret)).collect()
+}
+
 #[async_trait]
 impl CredentialProvider for Vault {
     async fn credentials(&self) -> Result<Credentials, BoxError> {
         self.0.1.fetch_add(1, Ordering::Relaxed);
-        let mut given = self.0.0.lock().expect("no panic");
+        let mut given = self.0.0.lock().await;
         let next = if given.len() > 1 { given.pop_front() } else { given.front().cloned() };
         next.ok_or_else(|| "the vault is empty".into())
     }
@@ -71,10 +75,9 @@ pub(crate) async fn holds_outlive_expiries(
     for round in 0..EXPIRIES {
         let secret = format!("secret-{round}");
         match round % 2 {
-            0 => vault.put(&[&secret]),
-            _ => vault.put(&[&former, &secret]),
+            0 => vault.put(&[&secret], expire(&secret)).await,
+            _ => vault.put(&[&former, &secret], expire(&secret)).await,
         }
-        expire(&secret).await;
         eventually("it is extended", LIMIT, async || match guard.extend(TTL).await {
             Ok(_) => true,
             Err(LockError::Backend { source, .. }) if source.is_transient() => false,
@@ -99,7 +102,7 @@ where
     assert!(super::shown(&failed).contains("no credentials: the vault is empty"), "{failed}");
     for (secrets, questions) in [(&["wrong"][..], 2), (&["wrong", "worse"], 2)] {
         let vault = Vault::default();
-        vault.put(secrets);
+        vault.put(secrets, async {}).await;
         let refused = connect(vault.clone()).await.expect_err("the secret is wrong");
         let text = super::shown(&refused);
         assert!(!refused.is_transient() && text.contains("password"), "{text}");

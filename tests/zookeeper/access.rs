@@ -38,7 +38,7 @@ async fn each_connection_asks_for_its_login() {
     turn(&locks, "a").await;
     assert!(vault.asked() > asked, "the session of a TTL has a connection of its own");
     turn(&client(&url(&format!("{APP}:first@"))).await, "a").await;
-    vault.put(&["second"]);
+    vault.put(&["second"], async {}).await;
     let refused = connect(&vault).await.expect_err("another user").to_string();
     assert!(refused.contains("lacks rights") && !refused.contains("second"), "{refused}");
 }
