@@ -65,8 +65,12 @@ mod scripts;
 mod topology;
 mod wire;
 
+// The version whose clients and pipelines this crate accepts.
+#[doc(no_inline)]
+pub use redis;
+
 pub use crate::operations::backend::RedisBackend;
-pub use crate::operations::fence::{FencedScript, RedisFence};
+pub use crate::operations::fence::{FencedCall, FencedScript, RedisFence};
 #[cfg(feature = "quorum")]
 pub use crate::quorum::{QuorumBackend, QuorumFence};
 pub use crate::topology::options::RedisOptions;

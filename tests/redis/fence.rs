@@ -1,6 +1,7 @@
 //! C24, C25: the side of the resource on Redis.
 
 use leasehold::core::backend::Prefixed;
+use leasehold::redis::redis::{Client, Value, pipe};
 use leasehold::redis::{FencedScript, RedisBackend};
 use leasehold::{Fence, FenceError, LockClient};
 use lock_testkit::{RedisServer, Reply};
@@ -50,6 +51,35 @@ async fn a_damaged_mark_is_a_typed_error() {
     let refused = lock.fence("stock").set(token, "stock", 1).await;
     assert!(matches!(refused, Err(FenceError::Backend(_))), "{refused:?}");
     assert_eq!(server.cli(&["EXISTS", "stock"]), Reply::Integer(0));
+}
+
+/// C24: the same check over the application's own connection, in a transaction with its other commands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn c24_a_script_is_fenced_over_any_connection() {
+    let server = RedisServer::start().await;
+    let lock = RedisBackend::connect(&server.url()).await.expect("a connection");
+    let (locks, fence) = (LockClient::new(lock.clone()), lock.fence("stock"));
+    let stale = locks.acquire("x").await.expect("a free lock").token();
+    let newer = locks.acquire("y").await.expect("a free lock").token();
+    let own = Client::open(server.url()).expect("a good URL");
+    let mut own = own.get_multiplexed_async_connection().await.expect("a connection");
+    let sell = FencedScript::new("return redis.call('INCRBY', KEYS[1], ARGV[1])");
+    let mut sold = async |token, keys: &[&str]| {
+        let call = fence.script(token, &sell, keys, 2);
+        let mut both = pipe();
+        both.atomic().add_command(call.command()).incr("others", 1).ignore();
+        let (answer,): (Value,) =
+            both.query_async(&mut own).await.map_err(|error| error.to_string())?;
+        call.read::<i64>(answer).map_err(|error| error.to_string())
+    };
+    assert_eq!(sold(stale, &["sold"]).await, Ok(2));
+    assert_eq!(sold(newer, &["sold"]).await, Ok(4));
+    let refused = sold(stale, &["sold"]).await.expect_err("it is stale");
+    assert!(refused.contains(&newer.to_string()), "{refused}");
+    assert_eq!(server.cli(&["GET", "sold"]).text(), "4");
+    assert_eq!(fence.seen().await.expect("an answer"), Some(newer));
+    let refused = sold(newer, &["x"]).await.expect_err("the key of a lock");
+    assert!(refused.contains("LOCKKEY"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

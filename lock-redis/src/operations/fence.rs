@@ -6,12 +6,12 @@ use std::{fmt, iter};
 use async_trait::async_trait;
 use lock_core::backend::KeepsFences;
 use lock_core::{Fence, FenceError, FencingToken};
-use redis::{FromRedisValue, ToRedisArgs, Value};
+use redis::{Cmd, FromRedisValue, ToRedisArgs, Value};
 
 use crate::operations::backend::RedisBackend;
-use crate::protocol::error::unreadable;
+use crate::protocol::error::{RequestError, classify, unreadable};
 use crate::protocol::reply;
-use crate::scripts::Program;
+use crate::scripts::{Form, Program, Servers};
 use crate::topology::Topology;
 
 /// The fence of a resource on a Redis server: the greatest token that the resource has seen, stored beside it.
@@ -89,6 +89,51 @@ impl RedisFence {
         Ok(reply::read(answer, "the answer of a fenced script")?)
     }
 
+    /// Returns the call of `script` under this fence, for a connection, a pipeline or a transaction of the application's
+    /// own. `keys` and `args` are as those of [`run`](Self::run). The whole script is sent each time.
+    ///
+    /// In a pipeline or a transaction a stale token stops this call alone: let the script do all that depends on it.
+    /// On a cluster, the mark `{resource}:fenced` and the keys share a slot, or the server refuses the call.
+    ///
+    /// ```no_run
+    /// # async fn sell(fence: lock_redis::RedisFence, token: lock_core::FencingToken,
+    /// #     mut connection: redis::aio::MultiplexedConnection)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// use lock_redis::FencedScript;
+    ///
+    /// let sell = FencedScript::new("return redis.call('DECRBY', KEYS[1], ARGV[1])");
+    /// let call = fence.script(token, &sell, &["stock:42:data"], 1);
+    /// let (answer, sold): (redis::Value, i64) = redis::pipe()
+    ///     .atomic()
+    ///     .add_command(call.command())
+    ///     .incr("sold", 1)
+    ///     .query_async(&mut connection)
+    ///     .await?;
+    /// let left: i64 = call.read(answer)?;
+    /// # Ok(()) }
+    /// ```
+    pub fn script(
+        &self,
+        token: FencingToken,
+        script: &FencedScript,
+        keys: &[&str],
+        args: impl ToRedisArgs,
+    ) -> FencedCall {
+        let (keys, args) = self.call(token, keys, args.to_redis_args());
+        FencedCall { token, command: script.0.call(Form::Text, Servers::One, &keys, args) }
+    }
+
+    /// Returns the keys and the arguments of a fenced script.
+    fn call(
+        &self,
+        token: FencingToken,
+        keys: &[&str],
+        args: Vec<Vec<u8>>,
+    ) -> (Vec<String>, Vec<Vec<u8>>) {
+        let keys = iter::once(&*self.mark).chain(keys.iter().copied()).map(str::to_owned);
+        (keys.collect(), [token.get().to_redis_args(), args].concat())
+    }
+
     async fn request(
         &self,
         token: FencingToken,
@@ -96,20 +141,53 @@ impl RedisFence {
         keys: &[&str],
         args: Vec<Vec<u8>>,
     ) -> Result<Value, FenceError> {
-        const WHAT: &str = "the answer of a fence";
-        let keys: Vec<String> =
-            iter::once(&*self.mark).chain(keys.iter().copied()).map(str::to_owned).collect();
-        let args = [token.get().to_redis_args(), args].concat();
-        let reply = self.server.run(&script.0, &keys, args).await?;
-        let mut parts: Vec<Value> = reply::read(reply, WHAT)?;
-        let answer = if parts.len() > 1 { parts.pop() } else { None };
-        match reply::read::<Option<String>>(parts.pop().unwrap_or(Value::Nil), WHAT)? {
-            None => Ok(answer.unwrap_or(Value::Nil)),
-            Some(seen) => {
-                let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
-                Err(FenceError::stale(token, seen))
-            }
+        let (keys, args) = self.call(token, keys, args);
+        answer_of(token, self.server.run(&script.0, &keys, args).await?)
+    }
+}
+
+/// Returns the answer of a script whose token the fence let pass.
+fn answer_of(token: FencingToken, reply: Value) -> Result<Value, FenceError> {
+    const WHAT: &str = "the answer of a fence";
+    let mut parts: Vec<Value> = reply::read(reply, WHAT)?;
+    let answer = if parts.len() > 1 { parts.pop() } else { None };
+    match reply::read::<Option<String>>(parts.pop().unwrap_or(Value::Nil), WHAT)? {
+        None => Ok(answer.unwrap_or(Value::Nil)),
+        Some(seen) => {
+            let seen = seen.parse().map_err(|_| unreadable("the mark of a fence"))?;
+            Err(FenceError::stale(token, seen))
         }
+    }
+}
+
+/// The call of a script under a fence, for the application's own connection: see [`RedisFence::script`].
+#[must_use = "a call does nothing until it is sent"]
+pub struct FencedCall {
+    token: FencingToken,
+    command: Cmd,
+}
+
+impl FencedCall {
+    /// Returns the command to send, alone or as a part of a pipeline or a transaction.
+    pub fn command(&self) -> Cmd {
+        self.command.clone()
+    }
+
+    /// Reads the reply to the command.
+    ///
+    /// # Errors
+    /// - [`FenceError::Stale`] if a greater token was seen; the script did not run.
+    /// - [`FenceError::Backend`] if the reply is an error of the server, or the script's answer is no `T`.
+    pub fn read<T: FromRedisValue>(&self, reply: Value) -> Result<T, FenceError> {
+        let reply =
+            reply.extract_error().map_err(|error| classify(RequestError::Execute(error)))?;
+        Ok(reply::read(answer_of(self.token, reply)?, "the answer of a fenced script")?)
+    }
+}
+
+impl fmt::Debug for FencedCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FencedCall").field("token", &self.token).finish_non_exhaustive()
     }
 }
 
