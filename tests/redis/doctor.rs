@@ -80,13 +80,17 @@ async fn fast_clock() -> u16 {
         while let Ok((mut client, _)) = listener.accept().await {
             tokio::spawn(async move {
                 let mut request = [0; 1024];
-                while let Ok(1..) = client.read(&mut request).await {
+                while let Ok(read @ 1..) = client.read(&mut request).await {
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-                    let answer = match request.windows(4).any(|word| word == b"TIME") {
-                        true => format!("*2\r\n$10\r\n{:010}\r\n$1\r\n0\r\n", now.as_secs() + 60),
-                        false => "+PONG\r\n".to_owned(),
-                    };
-                    client.write_all(answer.as_bytes()).await.expect("it is read");
+                    for command in request[..read].split(|byte| *byte == b'*').skip(1) {
+                        let answer = match command.windows(4).any(|word| word == b"TIME") {
+                            true => {
+                                format!("*2\r\n$10\r\n{:010}\r\n$1\r\n0\r\n", now.as_secs() + 60)
+                            }
+                            false => "+PONG\r\n".to_owned(),
+                        };
+                        client.write_all(answer.as_bytes()).await.expect("it is read");
+                    }
                 }
             });
         }

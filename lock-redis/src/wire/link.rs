@@ -50,6 +50,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Time without a reply after which a connection counts as dead.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
+/// Name of connections at the server.
+const NAME: &str = "leasehold";
+
 /// Number of requests in one write.
 const BATCH: usize = 32;
 
@@ -240,6 +243,7 @@ async fn connected_by(way: &Opener, role: Role) -> Result<Opened, RedisError> {
         Err(error) if way.is_by_tls() => return Err(way.explained(no_tls(error)).await),
         opened => opened?,
     };
+    let named = named(driver.clone(), way);
     let checked = async {
         match role {
             // C12: a proxy may accept a connection before it has one to the server. Opening waits for it, within its
@@ -253,12 +257,25 @@ async fn connected_by(way: &Opener, role: Role) -> Result<Opened, RedisError> {
             Role::Primary => refuse_replica(&mut driver).await.map(|()| String::new()),
         }
     };
-    let told = match socket.wait(Side::Caller, checked).await {
+    // In one round trip.
+    let (_, told) = socket.wait(Side::Caller, join(named, checked)).await;
+    let told = match told {
         // By TLS 1.3 a server refuses a certificate after the client's part of the handshake.
         Err(error) if way.is_by_tls() => return Err(way.explained(error).await),
         told => told.map_err(ended)?.into(),
     };
     Ok(Opened { driver, socket: Arc::new(socket), way: way.clone(), told })
+}
+
+/// Names the connection, so that operators know it in the server's list of clients. Unlike CLIENT, HELLO needs no right.
+/// A server without names does no harm.
+async fn named(mut driver: MultiplexedConnection, way: &Opener) {
+    let protocol = way.info().redis_settings().protocol();
+    let version = if protocol.supports_resp3() { 3 } else { 2 };
+    let mut hello = cmd("HELLO");
+    hello.arg(version).arg("SETNAME").arg(NAME);
+    // The answer to the next request tells more.
+    let _ = driver.send_packed_command(&hello).await;
 }
 
 /// Asks a server for its facts, and teaches it programs in the same round trip. A program that it does not learn is

@@ -28,9 +28,11 @@ async fn server(role: &'static str) -> Opener {
             tokio::spawn(async move {
                 let mut request = [0; 1024];
                 while let Ok(read @ 1..) = client.read(&mut request).await {
-                    let is_role = request[..read].windows(4).any(|word| word == b"ROLE");
-                    let answer = if is_role { role } else { "+PONG\r\n" };
-                    client.write_all(answer.as_bytes()).await.expect("it is read");
+                    for command in request[..read].split(|byte| *byte == b'*').skip(1) {
+                        let is_role = command.windows(4).any(|word| word == b"ROLE");
+                        let answer = if is_role { role } else { "+PONG\r\n" };
+                        client.write_all(answer.as_bytes()).await.expect("it is read");
+                    }
                 }
             });
         }
