@@ -74,6 +74,68 @@ async fn c30_the_guarantees_tell_the_capabilities_of_zookeeper() {
     assert_told(&connect(&server.url()).await.expect("a client"));
 }
 
+/// Asserts that docs/connections.md has the row of a client's connections at rest and while it waits, by a network
+/// before the server at `upstream`.
+#[cfg(any(feature = "etcd", feature = "postgres", feature = "redis", feature = "zookeeper"))]
+async fn assert_counted(store: &str, upstream: std::net::SocketAddr, url: &str) {
+    use lock_testkit::{Proxy, eventually};
+
+    let limit = std::time::Duration::from_secs(60);
+    let page = read("docs/connections.md");
+    let row = page.lines().find(|line| line.starts_with(&format!("| {store} |"))).expect(store);
+    let mut told = row.split('|').skip(2).map(|cell| cell.trim().parse::<usize>().expect(row));
+    let (at_rest, waiting) = (told.next().expect(row), told.next().expect(row));
+    let proxy = Proxy::start(upstream).await;
+    let through = url.replace(&upstream.to_string(), &proxy.addr().to_string());
+    let (client, other) = (connect(&through).await.expect(store), connect(url).await.expect(store));
+    let (_held, busy) = (client.acquire("a").await.expect(store), other.acquire("b").await);
+    let count = async |count| {
+        let is_so = async || proxy.open_connections() == count;
+        eventually(&format!("{count} connections"), limit, is_so).await;
+    };
+    count(at_rest).await;
+    let wait = tokio::spawn({
+        let client = client.clone();
+        async move { client.acquire("b").await.map(drop) }
+    });
+    let waits = async || {
+        let state = other.admin().inspect("b").await;
+        state.is_ok_and(|state| state.waiters == Some(1))
+    };
+    eventually("it waits", limit, waits).await;
+    count(waiting).await;
+    drop(busy.expect(store));
+    wait.await.expect("no panic").expect(store);
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connections_of_redis_are_counted() {
+    let server = lock_testkit::RedisServer::start().await;
+    assert_counted("Redis", server.addr(), &server.url()).await;
+}
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connections_of_etcd_are_counted() {
+    let server = lock_testkit::EtcdServer::start().await;
+    assert_counted("etcd", server.addr(), &server.url()).await;
+}
+
+#[cfg(feature = "postgres")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connections_of_postgres_are_counted() {
+    let server = lock_testkit::PostgresServer::start().await;
+    assert_counted("Postgres", server.addr(), &server.url()).await;
+}
+
+#[cfg(feature = "zookeeper")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_connections_of_zookeeper_are_counted() {
+    let server = lock_testkit::ZooKeeperServer::start().await;
+    assert_counted("ZooKeeper", server.addr(), &server.url()).await;
+}
+
 #[cfg(feature = "redis")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c30_the_guarantees_tell_the_capabilities_of_redis() {

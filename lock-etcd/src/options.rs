@@ -35,6 +35,8 @@ pub struct EtcdOptions {
     root: Option<String>,
     certificates: Option<Certificates>,
     login: Login,
+    /// The application's settings of connections.
+    driver: Option<ConnectOptions>,
 }
 
 /// Result of the options.
@@ -55,8 +57,38 @@ impl EtcdOptions {
     /// By TLS the URL takes `ca`, `cert` and `key`, the paths of [`Certificates`], and no other parameters. For a prefix
     /// of the names use `prefix` with `leasehold::connect`.
     pub fn new(url: impl Into<String>) -> Self {
-        let (endpoints, user, root, certificates, login) = Default::default();
-        Self { url: url.into(), endpoints, user, root, certificates, login }
+        let (endpoints, user, root, certificates, login, driver) = Default::default();
+        Self { url: url.into(), endpoints, user, root, certificates, login, driver }
+    }
+
+    /// Returns options with members and settings of the application: login, TLS and keep-alive of TCP. Members are
+    /// `host:port`, `http://host:port` or `https://host:port`.
+    ///
+    /// Locks open connections of their own, since a connection that swallows requests must be replaced, and a driver's
+    /// `Client` cannot be. They set the time-out of connecting, pings, the demand for a leader and the renewal of the
+    /// login themselves. Leave `with_timeout` out: it would cut the streams.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), lock_core::LockError> {
+    /// use lock_etcd::{EtcdOptions, etcd_client::ConnectOptions};
+    ///
+    /// let settings = ConnectOptions::new().with_user("app", "password");
+    /// let lock = EtcdOptions::like(["10.0.0.1:2379"], settings).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn like<E: AsRef<str>>(
+        endpoints: impl IntoIterator<Item = E>,
+        settings: ConnectOptions,
+    ) -> Self {
+        let endpoints: Vec<E> = endpoints.into_iter().collect();
+        let endpoints = endpoints.iter().map(AsRef::as_ref);
+        let by_tls = endpoints.clone().any(|endpoint| endpoint.starts_with("https://"));
+        let scheme = if by_tls { "etcds" } else { "etcd" };
+        let hosts: Vec<&str> = endpoints
+            .map(|endpoint| endpoint.split_once("://").map_or(endpoint, |(_, host)| host))
+            .collect();
+        let options = Self::new(format!("{scheme}://{}", hosts.join(",")));
+        Self { driver: Some(settings), ..options }
     }
 
     /// Adds one more member, as `host:port`, to those of the URL.
@@ -117,14 +149,17 @@ impl EtcdOptions {
             None => servers.credentials()?,
             user => user.clone(),
         };
-        let options = connect_options(user);
-        let certificates = certificates.map(|of_url| self.certificates.unwrap_or(of_url));
+        let is_by_driver = self.driver.is_some();
+        let options = connect_options(self.driver.unwrap_or_default(), user);
+        // The driver's settings have certificates of their own.
+        let of_url = certificates.filter(|_| !is_by_driver || self.certificates.is_some());
+        let certificates = of_url.map(|of_url| self.certificates.unwrap_or(of_url));
         Ok(Target { endpoints, root, options, certificates, login: self.login })
     }
 }
 
-fn connect_options(user: Option<(String, String)>) -> ConnectOptions {
-    let options = ConnectOptions::new()
+fn connect_options(options: ConnectOptions, user: Option<(String, String)>) -> ConnectOptions {
+    let options = options
         .with_connect_timeout(CONNECT_LIMIT)
         .with_keep_alive(PING_EVERY, PING_LIMIT)
         .with_keep_alive_while_idle(false)

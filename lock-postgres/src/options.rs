@@ -58,6 +58,11 @@ impl PostgresOptions {
         Self::with(Target::Url(url.into()))
     }
 
+    /// Creates options with the application's settings of the driver: server, database, login, TLS.
+    pub fn like(settings: PgConnectOptions) -> Self {
+        Self::with(Target::Settings(Arc::new(settings)))
+    }
+
     /// Creates options with the server, database and user of an existing pool.
     ///
     /// Locks do not use the pool's connections but keep some of their own. So an application that has exhausted

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use leasehold::Certificates;
 use leasehold::admin::{Health, Holder};
 use leasehold::etcd::EtcdOptions;
+#[cfg(feature = "etcd-tls")]
+use leasehold::etcd::etcd_client::{Certificate, TlsOptions};
 use leasehold::etcd::etcd_client::{Client, ConnectOptions};
 use leasehold::{LockClient, LockError, LostReason, Wait};
 use lock_testkit::{EtcdServer, Proxy};
@@ -22,6 +24,9 @@ async fn by_user_and_password_with_rights_below_the_root() {
     let server = EtcdServer::start_with_password(SECRET).await;
     works(&client(&server.url()).await).await;
     let address = server.addr();
+    let settings = ConnectOptions::new().with_user("root", SECRET);
+    let options = EtcdOptions::like([address.to_string()], settings);
+    works(&LockClient::new(options.connect().await.expect("a connection"))).await;
     for wrong in [format!("etcd://{address}/"), format!("etcd://root:not-{SECRET}@{address}/")] {
         let text = refusal(&wrong).await;
         assert!(text.contains("password"), "{text}");
@@ -97,6 +102,11 @@ async fn by_tls() {
     let server = EtcdServer::start_tls().await;
     let certificates = Certificates::new().authority(server.certificates().ca_path());
     let options = EtcdOptions::new(server.url()).certificates(certificates);
+    works(&LockClient::new(options.connect().await.expect("a connection"))).await;
+    let authority = std::fs::read(server.certificates().ca_path()).expect("a certificate");
+    let settings = TlsOptions::new().ca_certificate(Certificate::from_pem(authority));
+    let settings = ConnectOptions::new().with_tls(settings);
+    let options = EtcdOptions::like([format!("https://localhost:{}", server.port())], settings);
     works(&LockClient::new(options.connect().await.expect("a connection"))).await;
     // A server with an untrusted certificate, and TLS to a server without TLS.
     refusal(&server.url()).await;

@@ -199,7 +199,10 @@ async fn a_pool_of_the_callers_says_where() {
     let pool = sqlx::PgPool::connect(&shared().await.url()).await.expect("a pool");
     let lock: PostgresBackend = PostgresOptions::like_pool(&pool).connect().await.expect("a lock");
     works(&LockClient::new(lock)).await;
+    let settings = (*pool.connect_options()).clone();
     pool.close().await;
+    let lock = PostgresOptions::like(settings).connect().await.expect("a lock");
+    works(&LockClient::new(lock)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -6,6 +6,7 @@ mod access;
 mod bounds;
 mod cluster;
 mod companions;
+mod connections;
 mod crowds;
 mod doctor;
 mod failover;

@@ -2,6 +2,7 @@
 
 use leasehold::LockClient;
 use leasehold::redis::RedisOptions;
+use leasehold::redis::redis::{Client, RedisConnectionInfo};
 use lock_testkit::{RedisCluster, RedisSentinels};
 
 use crate::NEVER;
@@ -21,8 +22,11 @@ async fn c08_holds_in_a_cluster_outlive_secrets_that_expire() {
         async { Ok(LockClient::new(options.connect().await?)) }
     };
     refusals_are_told_apart(connect).await;
-    let vault = Vault::of("first");
-    let client = connect(vault.clone()).await.expect("a connection");
+    let (vault, any) = (Vault::of("first"), servers.servers()[1].addr().to_string());
+    let any = Client::open(format!("redis://{any}")).expect("a good URL");
+    let options = RedisOptions::like_cluster(vec![any.get_connection_info().clone()]);
+    let lock = options.credentials(vault.clone()).connect().await.expect("a connection");
+    let client = LockClient::new(lock);
     holds_outlive_expiries(&client, &vault, async |secret: &str| expire(secret)).await;
 }
 
@@ -42,6 +46,15 @@ async fn c08_holds_at_a_primary_of_sentinels_outlive_secrets_that_expire() {
     };
     refusals_are_told_apart(connect).await;
     let vault = Vault::of("first");
-    let client = connect(vault.clone()).await.expect("a connection");
+    let url = sentinels.url();
+    let (hosts, name) =
+        url.trim_start_matches("redis-sentinel://").split_once('/').expect("a name");
+    let info =
+        |host| Client::open(format!("redis://{host}")).map(|it| it.get_connection_info().clone());
+    let hosts: Result<Vec<_>, _> = hosts.split(',').map(info).collect();
+    let hosts = hosts.expect("good URLs");
+    let options = RedisOptions::like_sentinels(hosts, name, RedisConnectionInfo::default());
+    let lock = options.credentials(vault.clone()).connect().await.expect("a connection");
+    let client = LockClient::new(lock);
     holds_outlive_expiries(&client, &vault, async |secret: &str| expire(secret)).await;
 }

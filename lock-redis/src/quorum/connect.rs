@@ -68,7 +68,7 @@ impl RedisOptions {
 /// The servers that the URL names.
 fn voters(options: &RedisOptions) -> Result<Vec<Arc<Voter>>, LockError> {
     let (hosts, database) = Hosts::of(options, DEFAULT_PORT)?;
-    let hosts = hosts.with_database(&database);
+    let hosts = hosts.with_database(&database)?;
     let addresses = hosts.addresses.iter().map(|address| address.to_ascii_lowercase());
     let addresses: Vec<String> = addresses.collect();
     refuse_bad_number(&addresses)?;

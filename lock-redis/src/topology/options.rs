@@ -4,7 +4,9 @@ use std::fmt;
 
 use lock_core::backend::{ClockLimit, Login, UrlParameters};
 use lock_core::{Certificates, CredentialProvider, LockError};
-use redis::Client;
+#[cfg(feature = "sentinel")]
+use redis::RedisConnectionInfo;
+use redis::{Client, ConnectionInfo};
 
 use crate::wire::connection::with_socket_settings;
 use crate::wire::opening::Opener;
@@ -13,11 +15,26 @@ use crate::wire::opening::Opener;
 #[derive(Clone)]
 #[must_use = "options do nothing until they connect"]
 pub struct RedisOptions {
-    url: String,
+    target: Target,
     pub(crate) clock: ClockLimit,
     certificates: Option<Certificates>,
     login: Login,
 }
+
+/// The servers that options name.
+#[derive(Clone)]
+enum Target {
+    Url(String),
+    /// Servers by the driver's settings. They are of the kind that the URLs of this scheme name.
+    Driver {
+        scheme: &'static str,
+        servers: Vec<ConnectionInfo>,
+        primary: Option<Primary>,
+    },
+}
+
+/// The sentinels' name of a primary, and the settings of its servers.
+type Primary = (String, redis::RedisConnectionInfo);
 
 impl RedisOptions {
     /// The server at `url`:
@@ -40,7 +57,46 @@ impl RedisOptions {
     /// [`Prefixed`](lock_core::backend::Prefixed).
     pub fn new(url: impl Into<String>) -> Self {
         let (certificates, login) = Default::default();
-        Self { url: url.into(), clock: ClockLimit::ADay, certificates, login }
+        Self { target: Target::Url(url.into()), clock: ClockLimit::ADay, certificates, login }
+    }
+
+    /// Returns options with the server and the settings of one of the application's clients: address, TLS, login,
+    /// database and protocol. Locks open connections of their own, with settings of TCP of their own.
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let client = redis::Client::open("redis://10.0.0.1/")?;
+    /// let lock = lock_redis::RedisOptions::like_client(&client).connect().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn like_client(client: &Client) -> Self {
+        Self::like("redis", vec![client.get_connection_info().clone()])
+    }
+
+    /// Returns options for a cluster, of which any `servers` are enough. The others are reached with the settings of
+    /// the first. A `redis::cluster::ClusterClient` does not show its own.
+    #[cfg(feature = "cluster")]
+    pub fn like_cluster(servers: Vec<ConnectionInfo>) -> Self {
+        Self::like("redis-cluster", servers)
+    }
+
+    /// Returns options for the primary that `sentinels` know by this `name`. All sentinels are reached with the settings
+    /// of the first, and the primary with the same TLS and the settings of `servers`: login, database and protocol. A
+    /// `redis::sentinel::SentinelClient` does not show its own.
+    #[cfg(feature = "sentinel")]
+    pub fn like_sentinels(
+        sentinels: Vec<ConnectionInfo>,
+        name: impl Into<String>,
+        servers: RedisConnectionInfo,
+    ) -> Self {
+        let primary = Some((name.into(), servers));
+        let target = Target::Driver { scheme: "redis-sentinel", servers: sentinels, primary };
+        Self { target, ..Self::new("") }
+    }
+
+    fn like(scheme: &'static str, servers: Vec<ConnectionInfo>) -> Self {
+        let target = Target::Driver { scheme, servers, primary: None };
+        Self { target, ..Self::new("") }
     }
 
     /// Acquires locks even if the server's clock is more than a day ahead of ours. Such a clock makes tokens that are
@@ -59,27 +115,43 @@ impl RedisOptions {
         Self { login: Login::by(provider), ..self }
     }
 
-    /// Returns the same options with the provider's credentials at sentinels.
-    #[cfg(feature = "sentinel")]
-    pub(crate) fn at_sentinels(self) -> Self {
-        Self { login: self.login.at_sentinels(), ..self }
-    }
-
     /// Returns the part before the first colon of the URL.
     pub(crate) fn scheme(&self) -> &str {
-        self.url.split(':').next().unwrap_or_default()
+        match &self.target {
+            Target::Url(url) => url.split(':').next().unwrap_or_default(),
+            Target::Driver { scheme, .. } => scheme,
+        }
+    }
+
+    /// Returns the servers of the driver's settings; `None` for a URL.
+    pub(crate) fn servers_of_driver(&self) -> Option<&[ConnectionInfo]> {
+        match &self.target {
+            Target::Url(_) => None,
+            Target::Driver { servers, .. } => Some(servers),
+        }
+    }
+
+    /// Returns the name of the primary, and the settings of its servers; `None` for a URL.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn primary_of_driver(&self) -> Option<(String, RedisConnectionInfo)> {
+        match &self.target {
+            Target::Url(_) => None,
+            Target::Driver { primary, .. } => primary.clone(),
+        }
     }
 
     /// Returns the URL's parameters.
-    #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn parameters(&self) -> UrlParameters {
-        UrlParameters::of(&self.url)
+        match &self.target {
+            Target::Url(url) => UrlParameters::of(url),
+            Target::Driver { .. } => UrlParameters::of(""),
+        }
     }
 
     /// Returns the same options for another URL.
     #[cfg(any(feature = "cluster", feature = "quorum", feature = "sentinel"))]
     pub(crate) fn at(&self, url: String) -> Self {
-        Self { url, ..self.clone() }
+        Self { target: Target::Url(url), ..self.clone() }
     }
 
     /// Returns the certificates of the options, or those that the URL names.
@@ -101,8 +173,12 @@ impl RedisOptions {
         #[cfg(feature = "rustls")]
         choose_cryptography();
         // C32: the error leaves out the driver's own text, which may repeat parts of the URL, such as a password.
-        let info =
-            with_socket_settings(&*url).map_err(|_| UrlParameters::of(&url).malformed(FORM))?;
+        let info = match self.servers_of_driver() {
+            None => with_socket_settings(&*url),
+            Some([first, ..]) => with_socket_settings(first.clone()),
+            Some([]) => return Err(unusable("it names no server")),
+        };
+        let info = info.map_err(|_| UrlParameters::of(&url).malformed(FORM))?;
         let client = Client::open(info)
             .map_err(|_| unusable("the driver does not accept it; check address and TLS"))?;
         Ok(Opener::new(client, certificates, self.login.clone()))
@@ -110,7 +186,7 @@ impl RedisOptions {
 
     /// Returns the certificates, and the URL without them.
     fn read_url(&self) -> Result<(Certificates, UrlParameters), LockError> {
-        let mut parameters = UrlParameters::of(&self.url);
+        let mut parameters = self.parameters();
         let of_url = match self.is_by_tls() {
             true => parameters.take_certificates()?,
             false => Certificates::new(),

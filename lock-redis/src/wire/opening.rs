@@ -9,7 +9,10 @@ use lock_core::{Certificates, Credentials};
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
-use redis::{AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisError};
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionAddr, ConnectionInfo, ErrorKind, RedisConnectionInfo,
+    RedisError,
+};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 
@@ -54,6 +57,17 @@ impl Opener {
         Ok(Self { client: Client::open(info)?, ..self.clone() })
     }
 
+    /// Returns the opener with other settings: login, database and protocol.
+    pub(crate) fn with_settings(&self, settings: RedisConnectionInfo) -> Result<Self, RedisError> {
+        self.with(self.info().clone().set_redis_settings(settings))
+    }
+
+    /// Returns the opener with the provider's credentials at sentinels.
+    #[cfg(feature = "sentinel")]
+    pub(crate) fn at_sentinels(self) -> Self {
+        Self { login: self.login.at_sentinels(), ..self }
+    }
+
     /// Opens a connection by `open`, which gets an opener with the credentials to use.
     pub(crate) async fn log_in<T, F>(&self, open: impl Fn(Self) -> F) -> Result<T, RedisError>
     where
@@ -77,7 +91,7 @@ impl Opener {
         if !secret.is_empty() {
             settings = settings.set_password(secret);
         }
-        self.with(self.info().clone().set_redis_settings(settings))
+        self.with_settings(settings)
     }
 
     /// Returns the driver's client for one connection, with the certificates as they are now.

@@ -116,24 +116,34 @@ async fn run_of(node: &Node) -> Result<String, BackendError> {
 impl Sentinels {
     /// Returns the sentinels of a URL.
     pub(crate) fn new(options: &RedisOptions) -> Result<Self, LockError> {
-        let mut parameters = options.parameters();
-        let mut taken = |key| parameters.take(key).unwrap_or_default();
-        let (user, password, database) =
-            (taken("sentinel_user"), taken("sentinel_pass"), taken("db"));
-        let (hosts, name) = Hosts::of(&options.at(parameters.url()), DEFAULT_PORT)?;
+        let (sentinels, servers, name) = match options.primary_of_driver() {
+            Some((name, settings)) => {
+                let (hosts, _) = Hosts::of(options, DEFAULT_PORT)?;
+                (hosts.clone().at_sentinels(), hosts.with_settings(settings)?, name)
+            }
+            None => Self::of_url(options)?,
+        };
         if name.is_empty() || name.contains('/') {
             return Err(unusable(
                 "the name of the primary comes after the hosts: redis-sentinel://host/name",
             ));
         }
-        let sentinels = hosts.clone().as_sentinels(&user, &password);
         let connection = |address: &String| {
             Ok((address.clone(), Connection::new(sentinels.opener(address)?, Role::Any)))
         };
-        let all: Result<_, LockError> = hosts.addresses.iter().map(connection).collect();
-        let servers = hosts.with_database(&database);
-        servers.addresses.iter().try_for_each(|address| servers.opener(address).map(drop))?;
+        let all: Result<_, LockError> = sentinels.addresses.iter().map(connection).collect();
         Ok(Self { all: all?, name, servers, channel: new_channel() })
+    }
+
+    /// Returns the sentinels, the servers that may become the primary, and its name.
+    fn of_url(options: &RedisOptions) -> Result<(Hosts, Hosts, String), LockError> {
+        let mut parameters = options.parameters();
+        let mut taken = |key| parameters.take(key).unwrap_or_default();
+        let (user, password, database) =
+            (taken("sentinel_user"), taken("sentinel_pass"), taken("db"));
+        let (hosts, name) = Hosts::of(&options.at(parameters.url()), DEFAULT_PORT)?;
+        let sentinels = hosts.clone().as_sentinels(&user, &password)?;
+        Ok((sentinels, hosts.with_database(&database)?, name))
     }
 
     /// Asks for the primary. Nothing works before this.
