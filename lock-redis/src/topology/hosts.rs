@@ -63,7 +63,7 @@ impl Hosts {
 
     /// Returns the same hosts as sentinels, with another user and password, or with none.
     #[cfg(feature = "sentinel")]
-    pub(crate) fn as_sentinels(self, user: &str, password: &str) -> Result<Self, LockError> {
+    pub(crate) fn with_sentinel_login(self, user: &str, password: &str) -> Result<Self, LockError> {
         let protocol = self.opener.info().redis_settings().protocol();
         let mut settings = RedisConnectionInfo::default().set_protocol(protocol);
         if !user.is_empty() {

@@ -76,7 +76,8 @@ impl Opener {
         let open = |given| {
             let opener = self.with_credentials(given);
             let opening = opener.map(&open);
-            async move { opening?.await }
+            // On the heap, since it is larger than the rest.
+            Box::pin(async move { opening?.await })
         };
         self.login.log_in(open, is_refused_login).await
     }

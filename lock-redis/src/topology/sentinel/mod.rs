@@ -142,7 +142,7 @@ impl Sentinels {
         let (user, password, database) =
             (taken("sentinel_user"), taken("sentinel_pass"), taken("db"));
         let (hosts, name) = Hosts::of(&options.at(parameters.url()), DEFAULT_PORT)?;
-        let sentinels = hosts.clone().as_sentinels(&user, &password)?;
+        let sentinels = hosts.clone().with_sentinel_login(&user, &password)?;
         Ok((sentinels, hosts.with_database(&database)?, name))
     }
 
