@@ -74,6 +74,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        leave_to_its_waiter(None);
         let _ = self.process().map(|process| kill_process_group(process, Signal::KILL));
     }
 }

@@ -1,5 +1,6 @@
 //! `--metrics-file`: the metrics of the library, for the textfile collector of node_exporter.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::fs::Permissions;
 use std::io::{self, Write};
@@ -44,6 +45,8 @@ pub(crate) async fn written(
 struct MetricsFile {
     path: PathBuf,
     metrics: PrometheusHandle,
+    /// True if the last write failed, which was told.
+    fails: Cell<bool>,
 }
 
 impl MetricsFile {
@@ -55,7 +58,8 @@ impl MetricsFile {
         // The collector refuses two files with one series.
         let builder = PrometheusBuilder::new().add_global_label("file", name.to_string_lossy());
         let metrics = builder.set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);
-        Ok(Self { path: path.to_owned(), metrics: metrics.map_err(|error| refused(&error))? })
+        let metrics = metrics.map_err(|error| refused(&error))?;
+        Ok(Self { path: path.to_owned(), metrics, fails: Cell::new(false) })
     }
 
     async fn keep_written(&self) -> Infallible {
@@ -66,7 +70,9 @@ impl MetricsFile {
     }
 
     async fn try_to_write(&self) {
-        if let Err(error) = self.write().await {
+        let written = self.write().await;
+        let failed_before = self.fails.replace(written.is_err());
+        if let Some(error) = written.err().filter(|_| !failed_before) {
             terminal::warning(self.failed(&error).message());
         }
     }

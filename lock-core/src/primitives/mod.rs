@@ -8,6 +8,7 @@ mod looks;
 mod multi_guard;
 mod observer;
 mod once;
+mod pages;
 mod several;
 mod watch;
 
