@@ -252,7 +252,7 @@ async fn a_hold_lasts_until_its_process_has_ended() {
             send(holding.child.id().expect("it runs"), signal);
         }
         assert!(!is_free(&shell, "a").await, "{args:?}");
-        // It is a zombie from then on.
+        // Leaves a zombie, which the test reaps below.
         send(process.id().expect("it runs"), Signal::KILL);
         let code = timeout(LIMIT, holding.child.wait()).await.expect("it ends");
         assert_eq!(code.expect("it is ours").code(), Some(0), "{args:?}");
