@@ -76,7 +76,9 @@ pub fn main(connector: Connector) -> ExitCode {
         Ok(cli) => start(&cli, &connector),
         Err(error) => exit::usage(error),
     };
-    ended.unwrap_or_else(|failure| failure.tell()).code()
+    let exit = ended.unwrap_or_else(|failure| failure.tell());
+    stderr::finish();
+    exit.code()
 }
 
 fn parse(connector: &Connector) -> Result<Cli, clap::Error> {

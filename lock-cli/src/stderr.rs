@@ -14,8 +14,13 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Wait for a reader that has been away.
 const GLANCE: Duration = Duration::from_millis(1);
 
+/// Longest wait for all texts at the end of the process.
+const LAST: Duration = Duration::from_secs(1);
+
 /// Number of texts that wait for a reader. Further ones are dropped.
 const QUEUED: usize = 256;
+
+static WRITER: OnceLock<Option<SyncSender<Text>>> = OnceLock::new();
 
 struct Text {
     bytes: Vec<u8>,
@@ -26,7 +31,6 @@ struct Text {
 /// reader has come back.
 pub(crate) fn write(bytes: Vec<u8>) {
     static STUCK: AtomicBool = AtomicBool::new(false);
-    static WRITER: OnceLock<Option<SyncSender<Text>>> = OnceLock::new();
     let Some(writer) = WRITER.get_or_init(start) else {
         // The system gives no thread.
         return drop(io::stderr().write_all(&bytes));
@@ -38,6 +42,15 @@ pub(crate) fn write(bytes: Vec<u8>) {
     let patience = if STUCK.load(Ordering::Relaxed) { GLANCE } else { PATIENCE };
     let is_late = is_written.recv_timeout(patience).is_err();
     STUCK.store(is_late, Ordering::Relaxed);
+}
+
+/// Waits for the texts that are not written yet, at the end of the process: the writer ends with it.
+pub(crate) fn finish() {
+    let Some(Some(writer)) = WRITER.get() else { return };
+    let (written, is_written) = sync_channel(1);
+    if writer.try_send(Text { bytes: Vec::new(), written }).is_ok() {
+        let _ = is_written.recv_timeout(LAST);
+    }
 }
 
 fn start() -> Option<SyncSender<Text>> {
