@@ -29,6 +29,7 @@ enum Target {
     Driver {
         scheme: &'static str,
         servers: Vec<ConnectionInfo>,
+        #[cfg_attr(not(feature = "sentinel"), allow(dead_code, reason = "for sentinels alone"))]
         primary: Option<Primary>,
     },
 }
