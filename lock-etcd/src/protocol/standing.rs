@@ -286,7 +286,7 @@ mod tests {
         let claims: Vec<_> = (1..40).map(|number| claim(number, Kind::Exclusive, &[])).collect();
         let keys = |numbers: Vec<i64>| numbers.iter().map(|n| n.to_string().into_bytes()).collect();
         let mut ahead = Ahead { keys: keys(vec![39, 38, 37]), ..Ahead::default() };
-        // It is not near the front while the last claim of the front is there.
+        // The place is not near the front while the last claim of the front is there.
         ahead.see(Kind::Exclusive, &claims[..16]);
         assert_eq!(ahead, Ahead { keys: keys(vec![39, 38, 37, 16]), ..Ahead::default() });
         ahead.see(Kind::Exclusive, &claims[..3]);

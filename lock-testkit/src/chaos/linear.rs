@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Operation {
     /// The process that asked for the operation.
     pub who: String,
-    /// What was asked for.
+    /// The act that was asked for.
     pub act: Act,
     /// Time of the call, in nanoseconds of the run's clock.
     pub called: u64,
@@ -20,7 +20,7 @@ pub struct Operation {
     pub returned: Option<(u64, OperationOutcome)>,
 }
 
-/// What an operation asks of a register.
+/// The request of an operation to a register.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Act {

@@ -1,4 +1,4 @@
-//! What the holds of one client share with it.
+//! Parts of a client that its holds share.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use super::process::Process;
 use super::telemetry::Telemetry;
 use crate::model::{Lease, Moment};
 
-/// The parts of a client without its backend. A hold, which a [`LostSignal`](super::LostSignal) may keep for long, has
+/// The parts of a client without its backend. A hold, which a [`LostSignal`](crate::LostSignal) may keep for long, has
 /// them, and keeps no connection open.
 #[derive(Debug)]
 pub(crate) struct ClientParts {
