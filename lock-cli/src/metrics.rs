@@ -25,7 +25,7 @@ const BUCKETS: [f64; 11] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0
 /// Does `work`, and writes its metrics meanwhile and at its end, if a file is named.
 ///
 /// # Errors
-/// Those of `work`; or, before it, that the file cannot be written.
+/// The error of `work`; or, before `work`, that the file cannot be written.
 pub(crate) async fn written(
     asked: &args::Metrics,
     work: impl Future<Output = Result<Exit, Failure>>,

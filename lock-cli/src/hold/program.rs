@@ -70,7 +70,7 @@ impl Program {
         while input.read(&mut passed_over).await.is_ok_and(|read| read > 0) {}
     }
 
-    /// Waits until the process has ended; for ever without one. Cancel safe.
+    /// Waits until the process has ended; for ever without a process. Cancel safe.
     pub(super) async fn process_ended(&self) {
         #[cfg(target_os = "linux")]
         if let Some(process) = &self.process {

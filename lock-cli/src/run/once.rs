@@ -39,7 +39,7 @@ pub(super) fn refuse_contradictions(args: &args::Run) -> Result<(), Failure> {
     Err(Failure::new(Exit::Usage, text))
 }
 
-/// Returns the wait for the present run (C41): none, unless it is asked for.
+/// Returns the wait for the present run (C41): none without `--wait`.
 pub(super) fn wait_of(args: &args::Run) -> Wait {
     if is_asked_for(args) && args.request.wait.is_none() {
         Wait::Never

@@ -153,7 +153,7 @@ impl LockGuard {
         Ok(lease)
     }
 
-    /// Takes the hold, which this guard alone ends, unless another guard shares it, or it has ended.
+    /// Takes the hold, which this guard alone ends, unless another guard shares the hold, or the hold has ended.
     fn take_own(&mut self) -> Result<Acquired, LockError> {
         let joint_holds = &self.shared.joint_holds;
         // C43: the last guard of a hold gives it back.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use lock_core::OwnerId;
 
-/// Number of seats at first: a lock that spoils some of them costs the others none.
+/// Number of seats at first: a lock that spoils some seats costs other locks none.
 const SEATS: usize = 8;
 
 /// Most claims of one client on one lock whose keys are reused: as many as hold permits beside each other.

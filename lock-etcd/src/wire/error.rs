@@ -73,7 +73,7 @@ pub(crate) fn is_refused_login(error: &Error) -> bool {
         if is_of_login(i32::from(status.code())) && is_about_login(status.message()))
 }
 
-/// The error of a login that was valid: a new one may help.
+/// The error of a login that was valid: a new login may help.
 pub(crate) fn forgotten_login(error: &Error) -> BackendError {
     for_now("the server has forgotten our login", text(error))
 }

@@ -163,6 +163,22 @@ impl Reader {
                 let hold = *self.holds.get(&(who, call))?;
                 self.history.runs.push((hold, occurrence));
             }
+            Event::Dropped { .. }
+            | Event::Extended { .. }
+            | Event::Ended { .. }
+            | Event::Ran { .. } => {}
+            beside @ (Event::Operation { .. }
+            | Event::Returned { .. }
+            | Event::Stalled { .. }
+            | Event::FaultBegins { .. }
+            | Event::FaultEnds { .. }) => self.take_beside_calls(at, who, beside)?,
+        }
+        Some(())
+    }
+
+    /// Takes an event of a register, a stall or a fault.
+    fn take_beside_calls(&mut self, at: u64, who: String, event: Event) -> Option<()> {
+        match event {
             Event::Operation { operation, register, act } => {
                 let all = self.history.operations.entry(register.clone()).or_default();
                 self.operations.insert((who.clone(), operation), (register, all.len()));
@@ -184,10 +200,7 @@ impl Reader {
                 let mut faults = self.history.faults.iter_mut().rev();
                 faults.find(|struck| struck.name == fault && struck.whom == whom)?.ended = at;
             }
-            Event::Dropped { .. }
-            | Event::Extended { .. }
-            | Event::Ended { .. }
-            | Event::Ran { .. } => {}
+            _ => {}
         }
         Some(())
     }
